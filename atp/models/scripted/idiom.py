@@ -1,0 +1,54 @@
+"""How a harness wants things said, apart from what is said and from the wire's dialect.
+
+Most harnesses take tool calls and text as they are: `plain`. Others expect prefixed tool names, a
+tool for the final answer, or calls as a block of code. An idiom translates both ways, so that a
+policy sees every harness's request in the plain form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Protocol
+
+from atp.models.scripted.steps import RequestView, Step
+from atp.protocol.errors import UnknownName
+
+
+class Idiom(Protocol):
+    """A translation between a harness's way of speaking and the plain one."""
+
+    def hear(self, view: RequestView) -> RequestView:
+        """The harness's request in the plain form: results of earlier calls as tool messages."""
+
+    def say(self, step: Step, view: RequestView) -> Step:
+        """A plain step as the harness understands it; `view` is the request as it came."""
+
+
+class Plain:
+    """Tool calls are tool calls and text is text."""
+
+    def hear(self, view: RequestView) -> RequestView:
+        """The request as it is."""
+        return view
+
+    def say(self, step: Step, view: RequestView) -> Step:
+        """The step as it is."""
+        return step
+
+
+IDIOMS: Mapping[str, Idiom] = {"plain": Plain()}
+"""By the name that a harness card gives."""
+
+
+def idiom_named(name: str) -> Idiom:
+    """The idiom of a harness card.
+
+    Raises:
+        UnknownName: No such idiom; names the nearest.
+    """
+    if name in IDIOMS:
+        return IDIOMS[name]
+    close = get_close_matches(name, IDIOMS, n=1)
+    hint = f" (nearest: {close[0]})" if close else ""
+    raise UnknownName(f"unknown idiom {name!r}{hint}; there are {', '.join(IDIOMS)}")
