@@ -1,0 +1,194 @@
+"""The worker's side: runs attempts that the engine starts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import JsonValue, TypeAdapter
+
+from atp.protocol.binding import AgentBinding, ToolResult
+from atp.protocol.environment import UserTurn
+from atp.protocol.errors import BenchmarkError
+from atp.protocol.runner import AgentRunner, RunContext
+from atp.protocol.spans import Instrument, SpanHandle
+from atp.protocol.status import ErrorInfo
+from atp.protocol.trace import TaskTrace
+from atp.worker.frames import Lane
+from atp.worker.link import Link, Message
+from atp.worker.loading import load
+from atp.worker.messages import Outcome, StartAttempt
+from atp.worker.spans import LinkSink, SpanSender
+from monitor.recorder import SpanRecorder
+
+HEARTBEAT = 1.0
+"""Seconds between two heartbeats."""
+
+_USER_TURN: TypeAdapter[UserTurn] = TypeAdapter(UserTurn)
+
+
+class WorkerHost:
+    """Handles what the engine says and runs any number of attempts at once.
+
+    Args:
+        hello: What to tell the engine about this process.
+        on_lost: Called when the engine is gone.
+    """
+
+    def __init__(self, hello: Mapping[str, Any], on_lost: Callable[[], None]) -> None:
+        self._hello = hello
+        self._on_lost = on_lost
+        self._attempts: dict[str, asyncio.Task[None]] = {}
+        self._background: set[asyncio.Task[None]] = set()
+        self._link: Link
+        self._spans: SpanSender
+
+    def attach(self, link: Link) -> None:
+        """Say hello over the link and start the heartbeat."""
+        self._link = link
+        self._spans = SpanSender(link)
+        link.send(Lane.CONTROL, {"type": "hello", **self._hello})
+        self._keep(asyncio.create_task(self._beat()))
+
+    def received(self, message: Message) -> None:
+        """See `LinkHandler.received`."""
+        match message["type"]:
+            case "start":
+                attempt = StartAttempt.model_validate(message["attempt"])
+                task = asyncio.create_task(self._run(attempt), name=attempt.run_id)
+                self._attempts[attempt.run_id] = task
+                task.add_done_callback(lambda _: self._attempts.pop(attempt.run_id))
+            case "cancel":
+                task_to_cancel = self._attempts.get(message["run_id"])
+                if task_to_cancel is not None:
+                    task_to_cancel.cancel()
+            case "stop":
+                self._keep(asyncio.create_task(self._stop()))
+            case unknown:
+                raise ValueError(f"the engine sent a message of unknown type {unknown!r}")
+
+    def lost(self, error: Exception | None) -> None:
+        """See `LinkHandler.lost`."""
+        for task in (*self._attempts.values(), *self._background):
+            task.cancel()
+        self._on_lost()
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _beat(self) -> None:
+        while not self._link.closed:
+            self._link.send(Lane.CONTROL, {"type": "beat"})
+            await asyncio.sleep(HEARTBEAT)
+
+    async def _stop(self) -> None:
+        if self._attempts:
+            await asyncio.wait(self._attempts.values())
+        self._link.close()
+
+    async def _run(self, attempt: StartAttempt) -> None:
+        sink = self._spans.sink(attempt.run_id)
+        recorder = SpanRecorder(sink, attempt.run_id, trace_id=attempt.trace_id, name=attempt.harness)
+        trace: TaskTrace | None = None
+        failure: BaseException | None = None
+        started = time.monotonic()
+        try:
+            trace = await _run_harness(attempt, self._link, recorder)
+        except BaseException as error:  # noqa: BLE001  whatever a harness raises, SystemExit too, ends its attempt only
+            failure = error
+        elapsed = time.monotonic() - started
+        cancelled = isinstance(failure, asyncio.CancelledError)
+        recorder.close(failure)
+        outcome = Outcome(
+            run_id=attempt.run_id,
+            trace=trace,
+            error=None if failure is None or cancelled else ErrorInfo.of(failure),
+            cancelled=cancelled,
+            elapsed=elapsed,
+            recorder_failures=recorder.failures,
+        )
+        await self._report(outcome, sink)
+
+    async def _report(self, outcome: Outcome, sink: LinkSink) -> None:
+        try:
+            await sink.flush()
+        except Exception as error:  # noqa: BLE001  the outcome says it, whatever it was
+            outcome = outcome.model_copy(update={"trace": None, "error": ErrorInfo.of(error)})
+        self._spans.forget(outcome.run_id)
+        self._link.send(Lane.CONTROL, {"type": "outcome", "outcome": outcome.model_dump(mode="json")})
+
+
+async def _run_harness(attempt: StartAttempt, link: Link, recorder: SpanRecorder) -> TaskTrace:
+    runner: AgentRunner = load(attempt.runner)()
+    instrument: Instrument | None = load(attempt.instrument)(recorder) if attempt.instrument else None
+    binding = AgentBinding(
+        _LinkPort(attempt.run_id, link, recorder),
+        system_prompt=attempt.system_prompt,
+        tools=attempt.tools,
+        has_user=attempt.has_user,
+        workspace=attempt.workspace,
+        tool_errors=attempt.tool_errors,
+    )
+    context = RunContext(
+        run_id=attempt.run_id,
+        model=attempt.model.covered(),
+        sampling=attempt.sampling,
+        limits=attempt.limits,
+        recorder=recorder,
+        instrument=instrument,
+        options=attempt.options,
+    )
+    try:
+        with recorder.as_current(recorder.root.span_id):
+            return await runner.run(attempt.task, binding, context)
+    finally:
+        if instrument is not None:
+            instrument.close()
+
+
+class _LinkPort:
+    """The engine, as a binding sees it."""
+
+    def __init__(self, run_id: str, link: Link, recorder: SpanRecorder) -> None:
+        self._run_id = run_id
+        self._link = link
+        self._recorder = recorder
+
+    async def call(
+        self, name: str, arguments: JsonValue, call_id: str | None, parent: SpanHandle | None
+    ) -> ToolResult:
+        """See `BindingPort.call`."""
+        parent_id, source = self._recorder.tool_parent(call_id, parent)
+        span_id = self._recorder.allocate()
+        with self._recorder.as_current(span_id):
+            reply = await self._link.request(
+                Lane.CALL,
+                {
+                    "type": "call",
+                    "run_id": self._run_id,
+                    "name": name,
+                    "arguments": arguments,
+                    "call_id": call_id,
+                    "span_id": span_id,
+                    "parent_id": parent_id,
+                    "parent_source": source,
+                },
+            )
+        return ToolResult.model_construct(value=reply["value"], error=reply["error"])
+
+    async def user_open(self) -> UserTurn:
+        """See `BindingPort.user_open`."""
+        return await self._user(None)
+
+    async def user_reply(self, text: str) -> UserTurn:
+        """See `BindingPort.user_reply`."""
+        return await self._user(text)
+
+    async def _user(self, text: str | None) -> UserTurn:
+        reply = await self._link.request(Lane.CALL, {"type": "user", "run_id": self._run_id, "text": text})
+        if reply["error"] is not None:
+            raise BenchmarkError(reply["error"])
+        return _USER_TURN.validate_python(reply["turn"])
