@@ -29,17 +29,17 @@ class DataSource(Frozen):
 
 
 class BenchmarkCard(Frozen):
-    """A benchmark at a glance; the value lists are those of the A²E index."""
+    """A benchmark at a glance; the value lists are those of the A²E index, None where nobody has said."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
     title: str
     description: str
-    zone: Zone
-    category: Category
-    capability: Literal["skill", "memory", "tool"]
-    year: int
-    era: Literal["past", "current", "new"]
-    difficulty: Literal["foundation", "medium", "hard", "frontier"]
+    zone: Zone | None
+    category: Category | None
+    capability: Literal["skill", "memory", "tool"] | None
+    year: int | None
+    era: Literal["past", "current", "new"] | None
+    difficulty: Literal["foundation", "medium", "hard", "frontier"] | None
     tasks: int = Field(ge=0)
     sandbox: bool
     """Whether grading or tools run code that a model wrote."""

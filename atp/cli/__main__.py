@@ -1,0 +1,5 @@
+"""`python -m atp.cli`."""
+
+from atp.cli.app import main
+
+main()

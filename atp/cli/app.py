@@ -1,0 +1,68 @@
+"""The command line as a whole: its commands, its version, its exit codes.
+
+Start-up is kept cheap: a module of commands imports nothing heavy at its top, and a command
+imports what it needs in its body.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from agent_task_protocol import __version__
+from atp.cli import data, doctor, environment, listing, pairing, score
+from atp.protocol.errors import AtpError, NotReady, PluginError, UsageError
+
+app = typer.Typer(
+    name="atp",
+    help="Pair any benchmark with any agent harness, run the harness natively, and keep what was seen.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+app.add_typer(listing.app, name="list")
+app.add_typer(listing.show, name="show")
+app.command("resolve")(pairing.resolve)
+app.command("score")(score.score)
+app.add_typer(data.app, name="data")
+app.add_typer(environment.app, name="env")
+app.command("doctor")(doctor.doctor)
+
+
+def main() -> None:
+    """Run a command line and end the process with its exit code.
+
+    0 all well, 1 ended but something is missing or failed, 2 wrong usage, 3 a check before the run
+    failed and nothing was started, 130 interrupted.
+    """
+    try:
+        app(prog_name="atp")
+    except AtpError as error:
+        print(f"atp: {error.message}", file=sys.stderr)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: AtpError) -> int:
+    """The exit code that an error gives."""
+    if isinstance(error, NotReady | PluginError):
+        return 3
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"atp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _atp(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Pair any benchmark with any agent harness, run the harness natively, and keep what was seen."""

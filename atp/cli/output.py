@@ -1,0 +1,66 @@
+"""What commands print: tables for people, one JSON object for programs, all else on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from atp.cli.options import Settings
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print the one JSON object of a `--json` command."""
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print a table that fits the terminal; None shows as a dash.
+
+    Args:
+        columns: Headings; one that begins with `>` is a column of numbers.
+        rows: One value for each column. Text is printed as it is, without markup.
+    """
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(
+            column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
+        )
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    Console(highlight=False, width=_width()).print(table)
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Print names and values under each other."""
+    print_table(("", ""), [(name, value) for name, value in facts.items()])
+
+
+def note(settings: Settings, text: str) -> None:
+    """Say something on standard error, unless the user asked for quiet."""
+    if settings.verbosity >= 0:
+        print(text, file=sys.stderr)
+
+
+def _cell(value: Any) -> str:
+    if value is None or value == ():
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return "\n".join(map(str, value))
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}: {item}" for key, item in value.items()) or "-"
+    return str(value)
+
+
+def _width() -> int | None:
+    # Where nobody looks, a table still has one width whatever the environment says.
+    return None if sys.stdout.isatty() else 100

@@ -1,0 +1,39 @@
+"""`atp resolve`: whether a benchmark, a harness and a model can run together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from atp.cli.options import Settings, command
+from atp.cli.output import print_facts, print_json
+
+
+@command
+def resolve(
+    settings: Settings,
+    benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="A benchmark, or file:TASKS.jsonl.")],
+    harness: Annotated[str, typer.Argument(metavar="HARNESS", help="A harness.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="provider/model, or scripted/NAME.")],
+    python: Annotated[
+        Path | None, typer.Option("--python", metavar="PATH", help="Run the harness on this interpreter.")
+    ] = None,
+    workers: Annotated[int, typer.Option("--workers", min=0, help="0: in this process, for debugging.")] = 1,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible server.")
+    ] = None,
+) -> None:
+    """Say what a benchmark, a harness and a model need to run together; exit 3 when something is missing."""
+    from atp import registry
+
+    pairing = registry.resolve(
+        benchmark, harness, model, python=python, in_process=workers == 0, base_url=base_url
+    )
+    if settings.json:
+        print_json(pairing.as_json())
+    else:
+        print_facts(pairing.as_json())
+    if not pairing.ready:
+        raise typer.Exit(3)

@@ -1,0 +1,78 @@
+"""`atp score`: grade a given answer by a benchmark's rule, without an agent."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from atp.cli.options import Settings, assignments, command
+from atp.cli.output import print_facts, print_json
+
+
+@command
+def score(
+    settings: Settings,
+    benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="A benchmark, or file:TASKS.jsonl.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The id of one of its tasks.")],
+    answer: Annotated[str | None, typer.Option("--answer", metavar="TEXT", help="The answer.")] = None,
+    answer_file: Annotated[
+        Path | None,
+        typer.Option("--answer-file", metavar="F", help="A file with the answer; - reads standard input."),
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("-o", metavar="benchmark.KEY=V", help="An option of the benchmark.")
+    ] = None,
+) -> None:
+    """Grade a given answer by the benchmark's rule; exit 1 when there is no score."""
+    import asyncio
+    from difflib import get_close_matches
+
+    from atp import registry
+    from atp.engine import datasets
+    from atp.protocol.errors import UnknownName
+    from atp.protocol.status import Status
+    from atp.protocol.trace import TaskTrace
+
+    text = _answer(answer, answer_file)
+    chosen = registry.benchmark(benchmark, _options(option or []))
+    tasks = {item.task_id: item for item in chosen.load(datasets.folder_for(chosen.card))}
+    if task not in tasks:
+        close = get_close_matches(task, tasks, n=2, cutoff=0.5)
+        nearest = f" (nearest: {', '.join(close)})" if close else ""
+        raise UnknownName(f"benchmark {benchmark!r} has no task {task!r}{nearest}")
+    trace = TaskTrace(task_id=task, final_answer=text, status=Status.COMPLETED)
+    grade = asyncio.run(chosen.grade(tasks[task], trace))
+    result = {"task_id": task, **grade.model_dump(mode="json")}
+    if settings.json:
+        print_json(result)
+    else:
+        print_facts(result)
+    if grade.score is None:
+        raise typer.Exit(1)
+
+
+def _answer(text: str | None, file: Path | None) -> str:
+    from atp.protocol.errors import InvalidInput, UsageError
+
+    if (text is None) == (file is None):
+        raise UsageError("give the answer by --answer TEXT or by --answer-file F, one of them")
+    if text is not None:
+        return text
+    assert file is not None
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"--answer-file {file}: cannot be read: {error}") from error
+
+
+def _options(texts: list[str]) -> dict[str, str]:
+    from atp.protocol.errors import InvalidInput
+
+    options = assignments(texts, "-o")
+    for key in options:
+        if not key.startswith("benchmark."):
+            raise InvalidInput(f"-o {key}=...: write benchmark.KEY=V")
+    return {key.removeprefix("benchmark."): value for key, value in options.items()}
