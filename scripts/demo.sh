@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# A real benchmark through a real harness without a key: scripted models, marked as simulated.
+set -euo pipefail
+demo="$(dirname "$(dirname "$(command -v atp)")")/demo"
+rm -rf "$demo"
+mkdir -p "$demo"
+export ATP_DB="sqlite:///$demo/atp.db"
+
+say() { printf '\n$ %s\n' "$*"; "$@"; }
+
+say atp env create langgraph -q
+say atp data get humaneval -q
+say atp run -b humaneval -H langgraph -m scripted/oracle -m scripted/noop -n 10 --seed 1 --name demo
+say atp results demo
+run="$(atp results demo --json | python -c 'import json, sys; print(json.load(sys.stdin)["attempts"][0]["run_id"])')"
+say atp trace "$run" --tree
+
+cat <<'END'
+
+The models above follow a script, so their results are marked simulated. With a key of your own:
+
+  export OPENAI_API_KEY=...
+  .venv/bin/atp run -b humaneval -H langgraph -m openai/gpt-5.2 -n 10
+
+Any OpenAI-compatible server works as well: add --base-url http://127.0.0.1:8000/v1
+END
