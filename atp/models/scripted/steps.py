@@ -57,6 +57,8 @@ class Step:
         return FinishReason.TOOL_CALLS if self.tool_calls else FinishReason.STOP
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
@@ -117,7 +119,7 @@ def wire_arguments(value: JsonValue | JsonObject) -> str:
     Raises:
         ValueError: A number that JSON cannot express.
     """
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def counted_usage(step: Step, view: RequestView) -> Usage:

@@ -1,0 +1,51 @@
+"""What a dialect of the scripted endpoint is: it reads requests and writes replies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from atp.models.scripted.steps import RequestView, Step
+from atp.protocol.trace import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A step on its way to the wire."""
+
+    id: str
+    """New for every request, a retry included."""
+    model: str
+    """The model the request named."""
+    created: int
+    """Unix seconds."""
+    step: Step
+    usage: Usage
+    """What `step` states, else what was counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The bytes of an answer. What changes answers on the wire works on these."""
+
+    status: int
+    content_type: str
+    chunks: tuple[bytes, ...]
+    """At least one. The last is held back until the answer is in the log."""
+
+
+class WireDialect(Protocol):
+    """One provider's wire format."""
+
+    def parse(self, body: bytes) -> RequestView:
+        """Read a request.
+
+        Raises:
+            Refusal: The body is no request of this dialect, or asks for what is not served.
+        """
+
+    def render(self, reply: Reply, view: RequestView) -> Rendered:
+        """Write a reply, streamed if the request asks for it."""
+
+    def error(self, status: int, code: str, message: str) -> Rendered:
+        """Write an error."""
