@@ -22,6 +22,8 @@ class ModelCallRecord:
     http_status: int | None = None
     """Only the endpoint sees it."""
     actor: str = "agent"
+    retries: int | None = None
+    """Tries of the same call that failed before, where the witness's own client counted them."""
 
     @property
     def answered(self) -> bool:

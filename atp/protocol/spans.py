@@ -190,6 +190,9 @@ class Recorder(Protocol):
     def announce(self, call_id: str, span: SpanHandle) -> None:
         """A model span has asked for this tool call: it becomes the call's parent."""
 
+    def failed(self, where: str, error: Exception) -> None:
+        """Something could not be recorded: counted, and noted on the root span."""
+
     async def ready(self) -> None:
         """See `SpanSink.ready`."""
 

@@ -1,0 +1,214 @@
+"""LangGraph: `create_agent` with ChatOpenAI, as its documentation has it.
+
+The loop, the model client with its retries, the tool node and the memory are LangGraph's own. A
+conversation is one thread of an in-memory checkpointer, so each line is answered with all that was
+said before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from adapters.harnesses.langgraph_tools import binding_tools
+from atp.protocol.binding import AgentBinding
+from atp.protocol.cards import HarnessCard
+from atp.protocol.errors import InvalidInput
+from atp.protocol.model import Dialect
+from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
+from atp.protocol.status import StopReason
+from atp.protocol.task import Part, TextPart
+from atp.protocol.trace import Usage
+from monitor.instruments.langgraph import LangGraphInstrument
+from monitor.instruments.openai_http import http_clients
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage
+    from langchain_core.runnables import RunnableConfig
+    from langchain_openai import ChatOpenAI
+
+_STREAM = "stream"
+
+CARD = HarnessCard(
+    name="langgraph",
+    title="LangGraph",
+    package="langgraph",
+    version="1.2.24",
+    dialects=(Dialect.OPENAI_CHAT,),
+    runner="adapters.harnesses.langgraph:LangGraphRunner",
+    instrument="monitor.instruments.langgraph:LangGraphInstrument",
+    requirements="adapters/harnesses/langgraph.txt",
+    extra="langgraph",
+    schema_on_wire="verbatim, except that `title` is dropped and `$ref` is replaced by what it names",
+    soft_turn_limit=(
+        "`recursion_limit` counts graph steps, one per model call and one per round of tools; it raises "
+        "GraphRecursionError after the tools of the last allowed model call, without a partial answer"
+    ),
+    environment={
+        "LANGSMITH_TRACING": "false",
+        "LANGSMITH_TRACING_V2": "false",
+        "LANGCHAIN_TRACING": "false",
+        "LANGCHAIN_TRACING_V2": "false",
+    },
+    options={_STREAM: "true: ask the model for a stream, usage included (`stream_usage`); default false"},
+    notes=(
+        "The HTTP client is the openai SDK's own default one, given through `http_async_client` so that "
+        "responses can be copied; LangChain's default adds TCP keep-alive options to it.",
+        "Malformed arguments: a whole reply makes them an invalid tool call, which the agent does not "
+        "execute and ends with; of a stream LangChain completes them where it can and executes that.",
+        "A tool that the model invents is answered by the tool node itself and never reaches the binding.",
+    ),
+)
+
+
+class LangGraphRunner(ConversationRunner):
+    """Runs tasks through `create_agent`."""
+
+    async def open(self, binding: AgentBinding, context: RunContext) -> Conversation:
+        """See `ConversationRunner.open`.
+
+        Raises:
+            InvalidInput: An unknown option, or an instrument of another harness.
+        """
+        stream = _stream(context.options)
+        instrument = context.instrument
+        if instrument is not None and not isinstance(instrument, LangGraphInstrument):
+            raise InvalidInput(
+                f"langgraph is watched by LangGraphInstrument, not by {type(instrument).__name__}"
+            )
+        from langchain.agents import create_agent
+        from langgraph.checkpoint.memory import InMemorySaver
+
+        held = AsyncExitStack()
+        http_async_client, http_client = await held.enter_async_context(http_clients())
+        graph = create_agent(
+            _model(context, stream, http_async_client, http_client),
+            binding_tools(binding),
+            system_prompt=binding.system_prompt,
+            checkpointer=InMemorySaver(),
+        )
+        return LangGraphConversation(graph, context, instrument, held)
+
+
+class LangGraphConversation:
+    """One thread of a graph (implements `atp.protocol.runner.Conversation`).
+
+    Args:
+        graph: A compiled graph with a checkpointer, whose state holds `messages`.
+        context: Of the attempt.
+        instrument: Whose handler listens; None without a monitor.
+        held: What to let go of at the end.
+    """
+
+    def __init__(
+        self, graph: Any, context: RunContext, instrument: LangGraphInstrument | None, held: AsyncExitStack
+    ) -> None:
+        self._graph = graph
+        self._context = context
+        self._instrument = instrument
+        self._held = held
+        self._seen = 0
+        self._calls = 0
+        self._finish_reasons: list[str | None] = []
+
+    async def send(self, parts: Sequence[Part]) -> Reply:
+        """See `Conversation.send`.
+
+        Raises:
+            InvalidInput: A part that is not text.
+            langgraph.errors.GraphRecursionError: `max_turns` model calls were made without an answer.
+        """
+        config = self._config()
+        if config is None:
+            return Reply(stop_reason=StopReason.MAX_TURNS, usage=None, model_calls=0, response_ids=())
+        state = await self._graph.ainvoke({"messages": [_user_message(parts)]}, config)
+        messages = state["messages"]
+        replies: list[AIMessage] = [message for message in messages[self._seen :] if message.type == "ai"]
+        self._seen = len(messages)
+        self._calls += len(replies)
+        self._finish_reasons += [reply.response_metadata.get("finish_reason") for reply in replies]
+        usages = [_usage(reply) for reply in replies]
+        ids = [reply.response_metadata.get("id") for reply in replies]
+        return Reply(
+            text=str(replies[-1].text) if replies else None,
+            usage=Usage.total(usage for usage in usages if usage) if None not in usages else None,
+            model_calls=len(replies),
+            response_ids=tuple(ids) if None not in ids else None,
+            native={"messages": len(messages), "finish_reasons": list(self._finish_reasons)},
+        )
+
+    async def close(self) -> None:
+        """See `Conversation.close`."""
+        await self._held.aclose()
+
+    def _config(self) -> RunnableConfig | None:
+        """None when no model call is left."""
+        config: RunnableConfig = {"configurable": {"thread_id": self._context.run_id}}
+        if self._instrument is not None:
+            config["callbacks"] = [self._instrument.handler]
+        limit = self._context.limits.max_turns
+        if limit is not None:
+            if limit <= self._calls:
+                return None
+            # A model call and its round of tools are a step each: the last round is still run.
+            config["recursion_limit"] = 2 * (limit - self._calls)
+        return config
+
+
+def _model(context: RunContext, stream: bool, http_async_client: Any, http_client: Any) -> ChatOpenAI:
+    from langchain_openai import ChatOpenAI
+
+    chosen: dict[str, Any] = {}
+    if context.sampling.temperature is not None:
+        chosen["temperature"] = context.sampling.temperature
+    if context.sampling.max_output_tokens is not None:
+        chosen["max_tokens"] = context.sampling.max_output_tokens
+    if context.limits.model_timeout is not None:
+        chosen["timeout"] = context.limits.model_timeout
+    if stream:
+        chosen["streaming"] = True
+    return ChatOpenAI(
+        base_url=context.model.base_url,
+        api_key=context.model.api_key,
+        model=context.model.model,
+        stream_usage=True,
+        http_async_client=http_async_client,
+        http_client=http_client,
+        **chosen,
+    )
+
+
+def _stream(options: Mapping[str, Any]) -> bool:
+    unknown = sorted(options.keys() - {_STREAM})
+    if unknown:
+        raise InvalidInput(f"langgraph has no option harness.{unknown[0]}; it has harness.{_STREAM}")
+    value = options.get(_STREAM, False)
+    text = str(value).lower()
+    if text not in {"true", "false"}:
+        raise InvalidInput(f"harness.{_STREAM} is true or false, not {value!r}")
+    return text == "true"
+
+
+def _user_message(parts: Sequence[Part]) -> dict[str, Any]:
+    for part in parts:
+        if not isinstance(part, TextPart):
+            raise InvalidInput(f"langgraph takes text parts, not {part.type}")
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    if len(texts) == 1:
+        return {"role": "user", "content": texts[0]}
+    return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+
+
+def _usage(message: AIMessage) -> Usage | None:
+    usage = message.usage_metadata
+    if usage is None:
+        return None
+    read, written = usage.get("input_token_details") or {}, usage.get("output_token_details") or {}
+    return Usage(
+        input_tokens=usage["input_tokens"],
+        output_tokens=usage["output_tokens"],
+        cache_read_tokens=read.get("cache_read"),
+        cache_write_tokens=read.get("cache_creation"),
+        reasoning_tokens=written.get("reasoning"),
+    )

@@ -1,0 +1,162 @@
+"""LangChain's asynchronous callback handler, kept thin: every hook hands on to the instrument.
+
+The handler runs inline (`run_inline`), so what a hook sets in its context is seen by the call it
+announces. LangChain logs and forgets what a handler raises, or with `raise_error` lets it end the
+run. Here neither happens: each hook hands its failure to the instrument.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from langchain_core.callbacks import AsyncCallbackHandler
+
+
+class Hooks(Protocol):
+    """What the handler needs of an instrument."""
+
+    async def ready(self) -> None:
+        """Wait until there is room for more spans."""
+
+    def failed(self, where: str, error: Exception) -> None:
+        """A hook failed."""
+
+    def run_started(self, run_id: UUID, parent_id: UUID | None, name: str, tags: Sequence[str]) -> None:
+        """A runnable or a tool starts."""
+
+    def run_ended(self, run_id: UUID, error: BaseException | None) -> None:
+        """It ends."""
+
+    def model_started(
+        self, run_id: UUID, parent_id: UUID | None, messages: Sequence[Any], parameters: Mapping[str, Any]
+    ) -> None:
+        """A model call starts; messages are LangChain's or in canonical form."""
+
+    def first_chunk(self, run_id: UUID) -> None:
+        """A chunk of a streamed reply has come; called for each."""
+
+    def model_ended(self, run_id: UUID, response: Any) -> None:
+        """A model call has answered with an `LLMResult`."""
+
+    def model_failed(self, run_id: UUID, error: BaseException, response: Any) -> None:
+        """A model call has failed, possibly with an `LLMResult` of what had come."""
+
+
+_Hook: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
+
+
+def _guarded(hook: _Hook) -> _Hook:
+    @functools.wraps(hook)
+    async def guarded(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            await hook(self, *args, **kwargs)
+        except Exception as error:
+            self.instrument.failed(hook.__name__, error)
+
+    return guarded
+
+
+@lru_cache(maxsize=1)
+def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - many hooks, no branches
+    """The class of the handler; imports LangChain."""
+    from langchain_core.callbacks import AsyncCallbackHandler
+
+    class Handler(AsyncCallbackHandler):
+        run_inline = True
+        ignore_retriever = True
+        ignore_retry = True
+        ignore_custom_event = True
+
+        def __init__(self, instrument: Hooks) -> None:
+            super().__init__()
+            self.instrument = instrument
+
+        @_guarded
+        async def on_chain_start(
+            self,
+            serialized: Any,
+            inputs: Any,
+            *,
+            run_id: UUID,
+            parent_run_id: UUID | None = None,
+            **more: Any,
+        ) -> None:
+            name = more.get("name") or "graph"
+            self.instrument.run_started(run_id, parent_run_id, name, more.get("tags") or ())
+
+        @_guarded
+        async def on_chain_end(self, outputs: Any, *, run_id: UUID, **more: Any) -> None:
+            self.instrument.run_ended(run_id, None)
+
+        @_guarded
+        async def on_chain_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
+            self.instrument.run_ended(run_id, error)
+
+        @_guarded
+        async def on_tool_start(
+            self,
+            serialized: Any,
+            input_str: str,
+            *,
+            run_id: UUID,
+            parent_run_id: UUID | None = None,
+            **more: Any,
+        ) -> None:
+            self.instrument.run_started(run_id, parent_run_id, more.get("name") or "tool", ())
+
+        @_guarded
+        async def on_tool_end(self, output: Any, *, run_id: UUID, **more: Any) -> None:
+            self.instrument.run_ended(run_id, None)
+
+        @_guarded
+        async def on_tool_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
+            self.instrument.run_ended(run_id, error)
+
+        @_guarded
+        async def on_chat_model_start(
+            self,
+            serialized: Any,
+            messages: list[list[Any]],
+            *,
+            run_id: UUID,
+            parent_run_id: UUID | None = None,
+            **more: Any,
+        ) -> None:
+            await self.instrument.ready()
+            parameters = more.get("invocation_params") or {}
+            self.instrument.model_started(run_id, parent_run_id, messages[0], parameters)
+
+        @_guarded
+        async def on_llm_start(
+            self,
+            serialized: Any,
+            prompts: list[str],
+            *,
+            run_id: UUID,
+            parent_run_id: UUID | None = None,
+            **more: Any,
+        ) -> None:
+            await self.instrument.ready()
+            messages = [{"role": "user", "parts": [{"type": "text", "content": prompts[0]}]}]
+            parameters = more.get("invocation_params") or {}
+            self.instrument.model_started(run_id, parent_run_id, messages, parameters)
+
+        @_guarded
+        async def on_llm_new_token(self, token: Any, *, run_id: UUID, **more: Any) -> None:
+            self.instrument.first_chunk(run_id)
+
+        @_guarded
+        async def on_llm_end(self, response: Any, *, run_id: UUID, **more: Any) -> None:
+            self.instrument.model_ended(run_id, response)
+            await self.instrument.ready()
+
+        @_guarded
+        async def on_llm_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
+            self.instrument.model_failed(run_id, error, more.get("response"))
+
+    return Handler

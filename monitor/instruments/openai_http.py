@@ -1,0 +1,148 @@
+"""Copies of what a provider answers, taken inside the HTTP client that the openai SDK uses.
+
+The client is the SDK's own `DefaultAsyncHttpxClient`, given through the documented `http_client`
+parameter (`http_async_client` in LangChain) and watched by a response hook. The bytes pass to the
+SDK unchanged, as they arrive; the copy keeps what the SDK drops: reasoning text, arguments as the
+model wrote them, the response id of a stream.
+
+Which model call an answer belongs to is said by a context variable that the instrument sets before
+the call, so one client serves all attempts of an event loop: making one costs 1.4 ms with a shared
+SSL context and 34 ms without, and connections are kept alive between attempts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Protocol
+
+
+class Listener(Protocol):
+    """A model call in progress."""
+
+    def answered(self, copy: CopiedResponse) -> None:
+        """A response has begun; its bytes follow."""
+
+    def refused(self, status: int, retry_count: int | None) -> None:
+        """The provider answered with an HTTP error."""
+
+
+MODEL_CALL: ContextVar[Listener | None] = ContextVar("atp_model_call", default=None)
+"""The model call that requests of the present context belong to."""
+
+
+@dataclass(slots=True)
+class CopiedResponse:
+    """What came so far of one response, still encoded as it was sent."""
+
+    content_type: str
+    content_encoding: str | None
+    retry_count: int | None
+    """Tries before this one, by the SDK's own count (`x-stainless-retry-count`)."""
+    chunks: list[bytes] = field(default_factory=list)
+
+    def content(self) -> bytes:
+        """The bytes received, decoded."""
+        content = b"".join(self.chunks)
+        if self.content_encoding is None:
+            return content
+        response = _http().Response(200, headers={"content-encoding": self.content_encoding}, content=content)
+        decoded: bytes = response.content
+        return decoded
+
+
+@dataclass(slots=True)
+class _Lease:
+    client: Any
+    holders: int = 0
+
+
+_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Lease] = weakref.WeakKeyDictionary()
+
+
+@asynccontextmanager
+async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
+    """The asynchronous and the synchronous client for `http_async_client` and `http_client`.
+
+    Shared by all who hold it within the running event loop; closed when the last lets go. The
+    synchronous one is there because the SDK makes one of its own otherwise, for as much CPU again.
+    """
+    loop = asyncio.get_running_loop()
+    lease = _clients.get(loop)
+    if lease is None:
+        import openai
+
+        client = openai.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks={"response": [_copy]})
+        lease = _clients[loop] = _Lease(client)
+    lease.holders += 1
+    try:
+        yield lease.client, _synchronous_client()
+    finally:
+        lease.holders -= 1
+        if lease.holders == 0:
+            del _clients[loop]
+            await lease.client.aclose()
+
+
+async def _copy(response: Any) -> None:
+    call = MODEL_CALL.get()
+    if call is None:
+        return
+    sent = response.request.headers.get("x-stainless-retry-count")
+    retry_count = int(sent) if sent is not None and sent.isdigit() else None
+    if response.status_code >= 400:
+        call.refused(response.status_code, retry_count)
+        return
+    copy = CopiedResponse(
+        content_type=response.headers.get("content-type", ""),
+        content_encoding=response.headers.get("content-encoding"),
+        retry_count=retry_count,
+    )
+    call.answered(copy)
+    response.stream = _copying_stream()(response.stream, copy.chunks)
+
+
+@lru_cache(maxsize=1)
+def _http() -> Any:
+    """The HTTP library behind the installed openai SDK: `httpx2` from version 3 on."""
+    import openai
+
+    return importlib.import_module("httpx2" if int(openai.__version__.split(".")[0]) >= 3 else "httpx")
+
+
+@lru_cache(maxsize=1)
+def _ssl_context() -> Any:
+    return _http().create_ssl_context()
+
+
+@lru_cache(maxsize=1)
+def _synchronous_client() -> Any:
+    import openai
+
+    return openai.DefaultHttpxClient(verify=_ssl_context())
+
+
+@lru_cache(maxsize=1)
+def _copying_stream() -> Any:
+    base: Any = _http().AsyncByteStream
+
+    class CopyingStream(base):  # type: ignore[misc]  # the base is only known once the SDK is there
+        def __init__(self, stream: Any, chunks: list[bytes]) -> None:
+            self._stream = stream
+            self._chunks = chunks
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for chunk in self._stream:
+                self._chunks.append(chunk)
+                yield chunk
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return CopyingStream

@@ -1,0 +1,108 @@
+"""Reading the copy of an OpenAI chat completion, whole or streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import from_json
+
+
+@dataclass(slots=True)
+class AnnouncedCall:
+    """A tool call as the model wrote it."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(slots=True)
+class ChatReply:
+    """What the copy tells beyond what the SDK hands on. Only the first choice is read."""
+
+    response_id: str | None = None
+    model: str | None = None
+    finish_reason: str | None = None
+    reasoning: str | None = None
+    calls: list[AnnouncedCall] = field(default_factory=list)
+
+
+def read_reply(content_type: str, content: bytes) -> ChatReply:
+    """Read a copy.
+
+    Args:
+        content_type: Of the response.
+        content: Its bytes, decoded. A stream may be cut short.
+
+    Raises:
+        ValueError: It is neither a chat completion nor a stream of its chunks.
+    """
+    reply = ChatReply()
+    if content_type.startswith("text/event-stream"):
+        by_index: dict[int, AnnouncedCall] = {}
+        for chunk in _events(content):
+            _identity(reply, chunk)
+            for choice in _first(chunk):
+                _delta(reply, choice, by_index)
+        reply.calls = [by_index[index] for index in sorted(by_index)]
+    else:
+        whole = _object(from_json(content))
+        _identity(reply, whole)
+        for choice in _first(whole):
+            message = choice.get("message") or {}
+            reply.finish_reason = choice.get("finish_reason")
+            reply.reasoning = _reasoning(message)
+            reply.calls = [_call(call) for call in message.get("tool_calls") or ()]
+    return reply
+
+
+def _events(content: bytes) -> Iterator[Mapping[str, Any]]:
+    for line in content.replace(b"\r\n", b"\n").split(b"\n"):
+        data = line[5:].strip() if line.startswith(b"data:") else b""
+        if data and data != b"[DONE]":
+            yield _object(from_json(data))
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"a chat completion is an object, not {type(value).__name__}")
+    return value
+
+
+def _first(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    return (choice for choice in document.get("choices") or () if choice.get("index", 0) == 0)
+
+
+def _identity(reply: ChatReply, document: Mapping[str, Any]) -> None:
+    reply.response_id = document.get("id") or reply.response_id
+    reply.model = document.get("model") or reply.model
+
+
+def _delta(reply: ChatReply, choice: Mapping[str, Any], by_index: dict[int, AnnouncedCall]) -> None:
+    delta = choice.get("delta") or {}
+    reply.finish_reason = choice.get("finish_reason") or reply.finish_reason
+    reasoning = _reasoning(delta)
+    if reasoning is not None:
+        reply.reasoning = (reply.reasoning or "") + reasoning
+    for part in delta.get("tool_calls") or ():
+        call = by_index.setdefault(part.get("index", 0), AnnouncedCall())
+        piece = _call(part)
+        call.id = piece.id or call.id
+        call.name += piece.name
+        call.arguments += piece.arguments
+
+
+def _call(call: Mapping[str, Any]) -> AnnouncedCall:
+    function = call.get("function") or {}
+    return AnnouncedCall(call.get("id") or "", function.get("name") or "", function.get("arguments") or "")
+
+
+def _reasoning(message: Mapping[str, Any]) -> str | None:
+    # DeepSeek, vLLM and others say `reasoning_content`, OpenRouter and newer vLLM `reasoning`.
+    for key in ("reasoning_content", "reasoning"):
+        text = message.get(key)
+        if isinstance(text, str) and text:
+            return text
+    return None
