@@ -85,13 +85,13 @@ class Tracing(SpanProcessor):
             max_events=_MANY,
             max_links=_MANY,
         )
-        self._ids = _Ids()
+        self.ids = TraceIds()
         self.provider = TracerProvider(
             sampler=ALWAYS_ON,
             resource=Resource({}),
             shutdown_on_exit=False,
             span_limits=limits,
-            id_generator=self._ids,
+            id_generator=self.ids,
         )
         self.provider.add_span_processor(self)
         self.tracer: Tracer = self.provider.get_tracer("atp.monitor")
