@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from agent_task_protocol import __version__
-from atp.cli import data, doctor, environment, listing, pairing, score
+from atp.cli import data, doctor, environment, listing, pairing, results, run, score, trace
 from atp.protocol.errors import AtpError, NotReady, PluginError, UsageError
 
 app = typer.Typer(
@@ -27,6 +27,10 @@ app = typer.Typer(
 app.add_typer(listing.app, name="list")
 app.add_typer(listing.show, name="show")
 app.command("resolve")(pairing.resolve)
+app.command("run")(run.run)
+app.command("resume")(run.resume)
+app.command("results")(results.results)
+app.command("trace")(trace.trace)
 app.command("score")(score.score)
 app.add_typer(data.app, name="data")
 app.add_typer(environment.app, name="env")

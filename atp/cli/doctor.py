@@ -73,7 +73,8 @@ def _sandbox() -> str:
 
     from atp.sandbox import probe
 
-    return asyncio.run(probe()).detail
+    found = asyncio.run(probe())
+    return "; ".join([f"{found.backend} {found.version}, Python {found.python}", *found.holds])
 
 
 def _adapters() -> list[dict[str, Any]]:

@@ -51,9 +51,11 @@ def list_environments(
     from atp.engine import environments
 
     cards = [registry.harness(harness)] if harness is not None else list(registry.harnesses().values())
+    if harness is not None:
+        environments.python_for(cards[0])
     rows = _rows(environments.existing(cards))
     if settings.json:
-        print_json({"environments": rows})
+        print_json({"environments": rows} if harness is None else rows[0])
     else:
         _print_table(rows)
 
@@ -73,22 +75,17 @@ def remove(settings: Settings, harness: Harness) -> None:
 
 
 def _rows(infos: Sequence[EnvironmentInfo]) -> list[dict[str, Any]]:
-    import asyncio
-
     from atp.engine import environments
 
-    async def packages() -> list[dict[str, Any]]:
-        return [
-            {
-                "harness": info.harness,
-                "python": str(info.python),
-                "packages": dict(await environments.packages(info.python)),
-                "path": str(info.path) if info.path else None,
-            }
-            for info in infos
-        ]
-
-    return asyncio.run(packages())
+    return [
+        {
+            "harness": info.harness,
+            "python": str(info.python),
+            "packages": dict(environments.packages(info.python)),
+            "path": str(info.path) if info.path else None,
+        }
+        for info in infos
+    ]
 
 
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:

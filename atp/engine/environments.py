@@ -13,6 +13,7 @@ import hashlib
 import json
 import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,15 +117,17 @@ def command_for(card: HarnessCard) -> str:
     return f"atp env create {card.name}"
 
 
-async def packages(python: Path) -> Mapping[str, str]:
-    """Distribution -> version of what an interpreter can import, by asking it.
+def packages(python: Path) -> Mapping[str, str]:
+    """Distribution -> version of what an interpreter can import, by asking it; once, then from memory.
+
+    Blocks for the time that interpreter needs to start, so it belongs before a run, not into it.
 
     Raises:
         InfrastructureError: It cannot be run.
     """
     key = (python, _changed(python))
     if key not in _packages_seen:
-        _packages_seen[key] = json.loads(await _run(python, "-c", _LIST_PACKAGES))
+        _packages_seen[key] = json.loads(_run(python, "-c", _LIST_PACKAGES))
     return _packages_seen[key]
 
 
@@ -157,7 +160,7 @@ async def _fill(folder: Path, card: HarnessCard, requirements: Path) -> None:
     [site_packages] = folder.glob("lib/python3*/site-packages")
     for name in dict.fromkeys((OWN_DISTRIBUTION, card.distribution)):
         await asyncio.to_thread(_bring, name, card, site_packages)
-    await _run(_python(folder), "-m", "compileall", "-q", site_packages)
+    await asyncio.to_thread(_run, _python(folder), "-m", "compileall", "-q", site_packages)
 
 
 def _bring(name: str, card: HarnessCard, site_packages: Path) -> None:
@@ -236,18 +239,14 @@ async def _uv(card: HarnessCard, *arguments: str | Path) -> None:
         )
 
 
-async def _run(python: Path, *arguments: str | Path) -> bytes:
-    process = await asyncio.create_subprocess_exec(
-        python,
-        "-P",
-        *arguments,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, errors = await process.communicate()
-    if process.returncode != 0:
-        raise InfrastructureError(
-            f"{python} ended with {process.returncode}: {errors.decode(errors='replace').strip()}"
+def _run(python: Path, *arguments: str | Path) -> bytes:
+    try:
+        done = subprocess.run(
+            [python, "-P", *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
         )
-    return output
+    except OSError as error:
+        raise InfrastructureError(f"{python} cannot be run: {error.strerror}") from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip()
+        raise InfrastructureError(f"{python} ended with {done.returncode}: {said}")
+    return done.stdout

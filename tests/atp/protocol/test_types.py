@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
-from pydantic import TypeAdapter, ValidationError
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
-import atp.protocol.base
 import atp.protocol.binding
 import atp.protocol.cards
 import atp.protocol.environment
@@ -175,8 +174,8 @@ def test_a_key_is_covered_in_text_and_in_json() -> None:
         dialect=Dialect.OPENAI_CHAT,
         base_url="http://x",
         model="m",
-        api_key="sk-canary",
-        provider="openai",  # type: ignore[arg-type]
+        api_key=SecretStr("sk-canary"),
+        provider="openai",
     )
     assert "sk-canary" not in repr(endpoint) + str(endpoint) + endpoint.model_dump_json()
 

@@ -1,0 +1,89 @@
+"""`atp results`: what an experiment gave."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from atp.cli.options import Settings, command
+from atp.cli.output import print_json, print_table
+
+
+@command
+def results(
+    settings: Settings,
+    experiment: Annotated[
+        str | None,
+        typer.Argument(metavar="[EXPERIMENT]", help="Id, beginning of it, or name. [default: the newest]"),
+    ] = None,
+    attempts: Annotated[bool, typer.Option("--attempts", help="Show every attempt.")] = False,
+) -> None:
+    """Show an experiment's cells; exit 1 when a slot has no score."""
+    from atp.engine.results import results as results_of
+    from atp.store.store import Store
+
+    with Store.open(settings.db, readonly=True) as store:
+        outcome = results_of(store, store.experiment(experiment).id)
+    print_results(settings, outcome, attempts)
+    if any(cell["missing"] for cell in outcome["cells"]):
+        raise typer.Exit(1)
+
+
+def print_results(settings: Settings, outcome: dict[str, Any], attempts: bool = False) -> None:
+    """Print results: JSON, or a table of cells with what is missing and why."""
+    if settings.json:
+        print_json(outcome)
+        return
+    print(f"experiment {outcome['experiment']}\n")
+    print_table(
+        ("benchmark", "harness", "model", ">score", "95% interval", ">graded", ">missing", "records"),
+        [_row(cell) for cell in outcome["cells"]],
+    )
+    for cell in outcome["cells"]:
+        if cell["missing"]:
+            low, high = cell["bounds"]
+            print(
+                f"\n{cell['benchmark']} x {cell['harness']} x {cell['model']}: {cell['missing']} of "
+                f"{cell['scheduled']} slots have no score; with them the mean is {low:.3f} to {high:.3f}"
+            )
+            for reason, count in cell["missing_by_reason"].items():
+                print(f"  {count} x {reason}")
+    if attempts:
+        print()
+        print_table(
+            ("run", "task", "model", ">try", "status", ">score", "reason"),
+            [
+                (
+                    a["run_id"],
+                    a["task_id"],
+                    a["model"],
+                    a["try"],
+                    a["status"],
+                    _number(a["score"]),
+                    a["score_reason"],
+                )
+                for a in outcome["attempts"]
+            ],
+        )
+    if any(cell["simulated"] for cell in outcome["cells"]):
+        print("\n(simulated): a scripted model answered, not a real one.")
+
+
+def _row(cell: dict[str, Any]) -> tuple[Any, ...]:
+    marks = (" (simulated)" if cell["simulated"] else "") + (" (mixed)" if cell["mixed"] else "")
+    interval = f"{cell['ci95'][0]:.3f}-{cell['ci95'][1]:.3f} {cell['interval']}" if cell["ci95"] else None
+    return (
+        cell["benchmark"],
+        cell["harness"],
+        cell["model"] + marks,
+        _number(cell["mean"]),
+        interval,
+        f"{cell['graded']}/{cell['scheduled']}",
+        cell["missing"],
+        [f"{what}: {count}" for what, count in cell["records"].items()],
+    )
+
+
+def _number(value: float | None) -> str | None:
+    return None if value is None else f"{value:.3f}"

@@ -1,0 +1,61 @@
+"""Starting an experiment, and taking up one that is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from atp.engine.home import home
+from atp.engine.plan import Plan, resolve
+from atp.engine.resume import fresh, options_of, remaining
+from atp.engine.run import Run, RunEvents
+from atp.protocol.errors import NotReady
+from atp.store.store import Store
+
+OnStart = Callable[[Run], None]
+"""Gets the run before it starts, so that a signal can interrupt it."""
+
+
+async def start(store: Store, plan: Plan, events: RunEvents, on_start: OnStart) -> None:
+    """Store a plan's experiment and run it."""
+    await store.create_experiment(plan.experiment, [cell.row for cell in plan.cells], plan.slots)
+    run = Run(store, fresh(plan), plan.options, os.environ, home() / "logs" / plan.experiment.id, events)
+    on_start(run)
+    await run.run()
+
+
+async def resume(
+    store: Store, ref: str | None, pace: Mapping[str, Any], events: RunEvents, on_start: OnStart
+) -> str:
+    """Grade what is ungraded and run the slots that have no gradable attempt.
+
+    Args:
+        store: Open for writing.
+        ref: The experiment; None is the newest.
+        pace: Options that may be chosen anew: `concurrency`, `workers`, `python`, `retries`.
+        events: Who watches.
+        on_start: Gets the run before it starts.
+
+    Returns:
+        The experiment's id.
+
+    Raises:
+        NotReady: Something it needs is missing now.
+        UnknownName: There is no such experiment.
+    """
+    experiment = store.experiment(ref)
+    options = options_of(experiment, pace)
+    pairings = {
+        cell.id: resolve(options, cell.benchmark, cell.harness, cell.model, os.environ)
+        for cell in store.cells(experiment.id)
+    }
+    work = remaining(store, experiment, pairings)
+    if work.slots:
+        problems = dict.fromkeys(problem for pairing in pairings.values() for problem in pairing.problems)
+        if problems:
+            raise NotReady("\n".join(problems))
+    run = Run(store, work, options, os.environ, home() / "logs" / experiment.id, events)
+    on_start(run)
+    await run.run()
+    return experiment.id

@@ -1,0 +1,51 @@
+"""What a person asks for with `atp run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from atp.protocol.base import Frozen
+from atp.protocol.model import Limits, Sampling
+
+DEFAULT_TASKS = 40
+DEFAULT_DEADLINE = 1800.0
+"""Seconds; an attempt without any bound could hold its slot for ever."""
+
+
+class RunOptions(Frozen):
+    """The options of a run. Every benchmark is paired with every harness and every model."""
+
+    benchmarks: tuple[str, ...] = Field(min_length=1)
+    harnesses: tuple[str, ...] = Field(min_length=1)
+    models: tuple[str, ...] = Field(min_length=1)
+    count: int | None = Field(default=DEFAULT_TASKS, gt=0)
+    """Tasks of each benchmark; None is all."""
+    seed: int = 0
+    tasks: tuple[str, ...] = ()
+    """Task ids instead of a sample."""
+    repeats: int = Field(default=1, gt=0)
+    sampling: Sampling = Sampling()
+    limits: Limits = Limits(deadline=DEFAULT_DEADLINE)
+    benchmark_options: Mapping[str, str] = Field(default_factory=dict)
+    harness_options: Mapping[str, str] = Field(default_factory=dict)
+    base_url: str | None = None
+    monitored: bool = True
+    name: str | None = None
+
+    concurrency: int = Field(default=8, gt=0)
+    workers: int = Field(default=1, ge=0)
+    python: Path | None = None
+    retries: int = Field(default=2, ge=0)
+    """Further tries at a slot whose try ended in a way that the status table says may be tried again."""
+
+    def frozen(self) -> dict[str, Any]:
+        """As JSON, all that can change an attempt's outcome; the rest may be chosen anew on resume."""
+        return self.model_dump(mode="json", exclude=set(FREE_ON_RESUME))
+
+
+FREE_ON_RESUME = ("concurrency", "workers", "python", "retries", "name")
+"""Options that say how to run, not what."""

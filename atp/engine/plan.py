@@ -1,0 +1,190 @@
+"""From options to a frozen experiment: every cell resolved, every task chosen, nothing started yet."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import product
+from typing import Any
+
+import rfc8785
+
+from atp import registry
+from atp.engine import environments
+from atp.engine.options import RunOptions
+from atp.engine.sampling import sample, select
+from atp.models.scripted.policies import policy_for
+from atp.models.scripted.script import Script
+from atp.protocol.errors import NotReady
+from atp.protocol.task import TaskInput
+from atp.store.rows import CellRow, ExperimentRow, NewSlot
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """One benchmark, harness and model, and the tasks they are run on."""
+
+    row: CellRow
+    pairing: registry.Pairing
+    tasks: Sequence[TaskInput]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment that could start now."""
+
+    experiment: ExperimentRow
+    cells: Sequence[PlannedCell]
+    slots: Sequence[NewSlot]
+    options: RunOptions
+
+
+def plan(options: RunOptions, environ: Mapping[str, str]) -> Plan:
+    """Resolve and freeze. Starts nothing and spends nothing.
+
+    Args:
+        options: What was asked for.
+        environ: Where provider keys and base URLs are looked up.
+
+    Raises:
+        NotReady: Something is missing for one of the cells; every problem is named.
+        UsageError: A name, option or file that is wrong.
+    """
+    combinations = list(product(options.benchmarks, options.harnesses, options.models))
+    pairings = [resolve(options, *names, environ) for names in combinations]
+    problems = list(dict.fromkeys(problem for pairing in pairings for problem in pairing.problems))
+    if problems:
+        raise NotReady("\n".join(problems))
+    experiment_id = f"exp-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    tasks = {name: _tasks(options, name, pairings) for name in options.benchmarks}
+    cells = [
+        PlannedCell(_cell_row(experiment_id, index, pairing), pairing, tasks[pairing.benchmark_name])
+        for index, pairing in enumerate(pairings)
+    ]
+    for cell in cells:
+        _check_script(cell)
+    definition = _definition(options, cells)
+    experiment = ExperimentRow(
+        id=experiment_id,
+        name=options.name,
+        created_at=datetime.now(UTC),
+        definition=definition,
+        digest=hashlib.sha256(rfc8785.dumps(definition)).hexdigest(),
+    )
+    return Plan(experiment, cells, list(_interleaved_slots(cells, options.repeats)), options)
+
+
+def resolve(
+    options: RunOptions, benchmark: str, harness: str, model: str, environ: Mapping[str, str]
+) -> registry.Pairing:
+    """One cell's pairing under these options; see `registry.resolve`."""
+    return registry.resolve(
+        benchmark,
+        harness,
+        model,
+        benchmark_options=options.benchmark_options,
+        harness_options=options.harness_options,
+        python=options.python,
+        in_process=options.workers == 0,
+        base_url=options.base_url,
+        environ=environ,
+    )
+
+
+def _tasks(options: RunOptions, name: str, pairings: Sequence[registry.Pairing]) -> list[TaskInput]:
+    pairing = next(pairing for pairing in pairings if pairing.benchmark_name == name)
+    loaded = pairing.benchmark.load(pairing.data)
+    return select(loaded, options.tasks) if options.tasks else sample(loaded, options.count, options.seed)
+
+
+def _cell_row(experiment_id: str, index: int, pairing: registry.Pairing) -> CellRow:
+    return CellRow(
+        id=f"{experiment_id}-{index}",
+        experiment_id=experiment_id,
+        index=index,
+        benchmark=pairing.benchmark_name,
+        harness=pairing.harness.name,
+        model=str(pairing.model),
+        simulated=pairing.model.simulated,
+        mixed=False,
+        definition=_cell_definition(pairing),
+    )
+
+
+def _cell_definition(pairing: registry.Pairing) -> dict[str, Any]:
+    card = pairing.benchmark.card
+    python = pairing.environment.python
+    assert python is not None  # a pairing without problems has an interpreter
+    packages = environments.packages(python)
+    return {
+        "benchmark": pairing.benchmark_name,
+        "dataset": {
+            "id": card.dataset,
+            "config": card.config,
+            "split": card.split,
+            "revision": card.revision,
+        },
+        "grader_version": pairing.benchmark.grader_version,
+        "harness": pairing.harness.name,
+        "sdk": {pairing.harness.package: packages.get(pairing.harness.package)},
+        "model": str(pairing.model),
+        "script": _script_digest(pairing),
+        "dialect": pairing.dialect,
+    }
+
+
+def _check_script(cell: PlannedCell) -> None:
+    # A script that has nothing to say to a task is found now, not when its attempt is under way.
+    model = cell.pairing.model
+    if not model.simulated:
+        return
+    script = Script.load(model.script_path) if model.script_path else None
+    for task in cell.tasks:
+        policy_for(model, task, script)
+        if script is not None:
+            script.steps_for(task.task_id)
+
+
+def _script_digest(pairing: registry.Pairing) -> str | None:
+    path = pairing.model.script_path
+    return None if path is None else hashlib.sha256(Script.load(path).model_dump_json().encode()).hexdigest()
+
+
+def _definition(options: RunOptions, cells: Sequence[PlannedCell]) -> dict[str, Any]:
+    tasks = {cell.pairing.benchmark_name: cell.tasks for cell in cells}
+    return {
+        "atp_version": version("agent-task-protocol"),
+        "options": options.frozen(),
+        "cells": [dict(cell.row.definition) for cell in cells],
+        "tasks": {
+            name: {
+                task.task_id: hashlib.sha256(task.model_dump_json().encode()).hexdigest() for task in chosen
+            }
+            for name, chosen in tasks.items()
+        },
+    }
+
+
+def _interleaved_slots(cells: Sequence[PlannedCell], repeats: int) -> list[NewSlot]:
+    # Cells take turns, so that a provider's good and bad hours fall on all of them alike.
+    slots: list[NewSlot] = []
+    longest = max((len(cell.tasks) for cell in cells), default=0)
+    for repeat, place in product(range(repeats), range(longest)):
+        for cell in cells:
+            if place < len(cell.tasks):
+                index = repeat * len(cell.tasks) + place
+                slots.append(
+                    NewSlot(
+                        id=f"{cell.row.id}-{index}",
+                        cell_id=cell.row.id,
+                        index=index,
+                        task=cell.tasks[place],
+                        repeat=repeat,
+                        seed=None,
+                    )
+                )
+    return slots

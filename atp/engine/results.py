@@ -1,0 +1,155 @@
+"""What an experiment gave: cells and attempts, by the keys of the command line's `--json`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from atp.protocol.trace import TaskTrace, Usage
+from atp.scoring.statistics import cell_interval, missing_bounds
+from atp.store.reader import StoreReader
+from atp.store.rows import AttemptRow, CellRow, SlotRow
+
+NOT_RUN = "not run"
+RUNNING = "running"
+NOT_GRADED = "not graded"
+
+
+def results(store: StoreReader, experiment_id: str) -> dict[str, Any]:
+    """Everything `atp results --json` prints."""
+    slots: dict[str, list[SlotRow]] = {}
+    for slot in store.slots(experiment_id):
+        slots.setdefault(slot.cell_id, []).append(slot)
+    tries: dict[str, list[AttemptRow]] = {}
+    attempts = store.attempts(experiment_id)
+    for attempt in attempts:
+        tries.setdefault(attempt.slot.id, []).append(attempt)
+    cells = store.cells(experiment_id)
+    return {
+        "experiment": experiment_id,
+        "cells": [_cell(cell, slots.get(cell.id, []), tries) for cell in cells],
+        "attempts": [_attempt(attempt, {cell.id: cell for cell in cells}) for attempt in attempts],
+    }
+
+
+def _cell(
+    cell: CellRow, slots: Sequence[SlotRow], tries: Mapping[str, Sequence[AttemptRow]]
+) -> dict[str, Any]:
+    deciding = [(slot, _deciding(tries.get(slot.id, ()))) for slot in slots]
+    scored: dict[str, list[float]] = {}
+    missing: Counter[str] = Counter()
+    for slot, attempt in deciding:
+        if attempt is not None and attempt.grade is not None and attempt.grade.score is not None:
+            scored.setdefault(slot.task_id, []).append(attempt.grade.score)
+        else:
+            missing[_why_missing(attempt)] += 1
+    scores = [score for group in scored.values() for score in group]
+    ci95, interval = cell_interval(list(scored.values()))
+    traces = [a.trace for _, a in deciding if a is not None and a.trace is not None]
+    statuses = Counter(str(a.status or RUNNING) for slot in slots for a in tries.get(slot.id, ()))
+    return {
+        "benchmark": cell.benchmark,
+        "harness": cell.harness,
+        "model": cell.model,
+        "simulated": cell.simulated,
+        "mixed": cell.mixed,
+        "scheduled": len(slots),
+        "graded": len(scores),
+        "missing": missing.total(),
+        "missing_by_reason": dict(missing),
+        "mean": sum(scores) / len(scores) if scores else None,
+        "bounds": missing_bounds(scores, missing.total()),
+        "ci95": ci95,
+        "interval": interval,
+        "statuses": dict(statuses),
+        "turns": _total([trace.turns for trace in traces]),
+        "usage": (Usage.total(trace.usage for trace in traces) or Usage()).model_dump(),
+        "cost": _total([trace.cost for trace in traces]),
+        "elapsed": _total([trace.elapsed for trace in traces]),
+        "records": dict(Counter(_records(trace) for trace in traces)),
+    }
+
+
+def _deciding(attempts: Sequence[AttemptRow]) -> AttemptRow | None:
+    """The try that a slot's score comes from: its gradable one, else the latest."""
+    gradable = [a for a in attempts if a.status is not None and a.status.gradable]
+    return gradable[0] if gradable else max(attempts, key=lambda a: a.try_number, default=None)
+
+
+def _why_missing(attempt: AttemptRow | None) -> str:
+    if attempt is None:
+        return NOT_RUN
+    if attempt.status is None:
+        return RUNNING
+    if attempt.grade is not None:
+        fault = f"{attempt.grade.fault}: " if attempt.grade.fault else ""
+        return f"{fault}{_first_line(attempt.grade.reason)}"
+    if attempt.status.gradable:
+        return NOT_GRADED
+    error = attempt.trace.error if attempt.trace else None
+    return f"{attempt.status}: {_first_line(error.message)}" if error else str(attempt.status)
+
+
+def _attempt(attempt: AttemptRow, cells: Mapping[str, CellRow]) -> dict[str, Any]:
+    cell = cells[attempt.slot.cell_id]
+    trace = attempt.trace or TaskTrace()
+    grade = attempt.grade
+    checks = trace.checks
+    return {
+        "run_id": attempt.run_id,
+        "slot": attempt.slot.id,
+        "try": attempt.try_number,
+        "task_id": attempt.slot.task_id,
+        "repeat": attempt.slot.repeat,
+        "benchmark": cell.benchmark,
+        "harness": cell.harness,
+        "model": cell.model,
+        "simulated": cell.simulated,
+        "model_answered": trace.model_answered,
+        "status": str(attempt.status or RUNNING),
+        "stop_reason": trace.stop_reason,
+        "score": grade.score if grade else None,
+        "score_reason": grade.reason if grade else None,
+        "passed": grade.passed if grade else None,
+        "score_fault": grade.fault if grade else None,
+        "score_details": dict(grade.details) if grade else None,
+        "turns": trace.turns,
+        "tool_calls": [
+            call.model_dump(
+                mode="json", include={"id", "name", "arguments", "result", "error", "start", "end"}
+            )
+            for call in trace.tool_calls
+        ],
+        "final_answer": trace.final_answer,
+        "usage": trace.usage.model_dump(),
+        "cost": trace.cost,
+        "elapsed": trace.elapsed,
+        "started_at": attempt.started_at.isoformat(),
+        "trace_id": attempt.trace_id,
+        "versions": dict(trace.versions),
+        "monitored": trace.monitored,
+        "checks": checks.model_dump(mode="json")
+        if checks
+        else {"records": [], "possible": None, "agree": None, "differences": []},
+        "native": dict(trace.native),
+        "error": {"code": trace.error.code, "message": trace.error.message, "fault": trace.error.fault}
+        if trace.error
+        else None,
+    }
+
+
+def _records(trace: TaskTrace) -> str:
+    if trace.checks is None:
+        return "unavailable"
+    verdict = {True: "agree", False: "differ", None: "not comparable"}[trace.checks.agree]
+    return f"{len(trace.checks.records)} of {trace.checks.possible} {verdict}"
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0][:200]

@@ -1,0 +1,266 @@
+"""Running an experiment: its open slots through workers, what ended through graders."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from atp.engine.attempt import Attempt, AttemptPlan
+from atp.engine.grading import grade
+from atp.engine.model_sources import ModelSource, ProviderSource, ScriptedSource
+from atp.engine.options import RunOptions
+from atp.engine.pool import WorkerPool
+from atp.models.providers import provider_endpoint
+from atp.models.scripted.endpoint import ScriptedEndpoint
+from atp.protocol.status import classify
+from atp.protocol.task import TaskInput
+from atp.protocol.trace import Grade, TaskTrace
+from atp.registry import Pairing
+from atp.store.rows import AttemptStart
+from atp.store.store import Store
+
+GRADERS = 4
+"""Grades computed at once, apart from the attempts."""
+INTERRUPT_GRACE = 30.0
+"""Seconds that running attempts get to end after a first interrupt."""
+LEASE = 30.0
+"""Seconds an engine's claim on an experiment lasts without being renewed."""
+RETRY_DELAY = 0.5
+"""Seconds before a slot's second try; doubled for each further one."""
+
+
+class RunEvents(Protocol):
+    """Who wants to see a run go on."""
+
+    def attempt_started(self, run_id: str, cell_id: str, task_id: str) -> None:
+        """A try begins."""
+
+    def attempt_ended(self, run_id: str, cell_id: str, trace: TaskTrace, retried: bool) -> None:
+        """A try ended; `retried` says that another follows."""
+
+    def graded(self, run_id: str, cell_id: str, verdict: Grade) -> None:
+        """A grade is stored."""
+
+
+@dataclass(frozen=True)
+class OpenSlot:
+    """A slot that has no gradable attempt yet."""
+
+    slot_id: str
+    cell_id: str
+    task: TaskInput
+    tries: int
+    """Tries made before."""
+
+
+@dataclass(frozen=True)
+class Ungraded:
+    """A gradable attempt without a score."""
+
+    run_id: str
+    cell_id: str
+    task: TaskInput
+    trace: TaskTrace
+
+
+@dataclass(frozen=True)
+class Work:
+    """What there is to do for an experiment."""
+
+    experiment_id: str
+    pairings: Mapping[str, Pairing]
+    """By cell id."""
+    slots: Sequence[OpenSlot]
+    ungraded: Sequence[Ungraded] = ()
+
+
+class Run:
+    """One engine's work on one experiment.
+
+    Args:
+        store: Open for writing.
+        work: What to do.
+        options: How.
+        environ: Where provider keys and base URLs are looked up.
+        logs: Folder for the logs of workers and endpoint.
+        events: Who watches.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        work: Work,
+        options: RunOptions,
+        environ: Mapping[str, str],
+        logs: Path,
+        events: RunEvents,
+    ) -> None:
+        self._store = store
+        self._work = work
+        self._options = options
+        self._environ = environ
+        self._logs = logs
+        self._events = events
+        self._plans: dict[str, AttemptPlan] = {}
+        self._open = deque(work.slots)
+        self._running: set[Attempt] = set()
+        self._to_grade: asyncio.Queue[Ungraded] = asyncio.Queue()
+        self._grace: asyncio.TimerHandle | None = None
+        self.interrupted = False
+
+    async def run(self) -> None:
+        """Do all of it, or what is left to do once interrupted.
+
+        Raises:
+            StoreError: Another engine holds the experiment, or the store failed.
+            InfrastructureError: The scripted endpoint could not be started.
+        """
+        for ungraded in self._work.ungraded:
+            self._to_grade.put_nowait(ungraded)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        try:
+            async with self._lease(), AsyncExitStack() as stack:
+                await self._prepare(stack)
+                await self._do()
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from group
+        finally:
+            if self._grace is not None:
+                self._grace.cancel()
+
+    async def _do(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            grading = [group.create_task(self._grade_all()) for _ in range(GRADERS)]
+            running = [
+                group.create_task(self._run_slots())
+                for _ in range(min(self._options.concurrency, len(self._open)))
+            ]
+            if running:
+                await asyncio.wait(running)
+            await self._to_grade.join()
+            for task in grading:
+                task.cancel()
+
+    def interrupt(self) -> None:
+        """The first time: start nothing more, and cancel after a grace time. Then: cancel at once."""
+        self._open.clear()
+        if self.interrupted:
+            self._cancel_all()
+        else:
+            self.interrupted = True
+            self._grace = asyncio.get_running_loop().call_later(INTERRUPT_GRACE, self._cancel_all)
+
+    def _cancel_all(self) -> None:
+        for attempt in self._running:
+            attempt.cancel()
+
+    async def _run_slots(self) -> None:
+        while self._open:
+            await self._run_slot(self._open.popleft())
+
+    async def _run_slot(self, slot: OpenSlot) -> None:
+        plan = self._plans[slot.cell_id]
+        for number in range(slot.tries + 1, slot.tries + 2 + self._options.retries):
+            attempt = Attempt(_run_id(), secrets.token_hex(16), slot.task, plan)
+            await self._store.begin_attempt(
+                AttemptStart(attempt.run_id, slot.slot_id, number, attempt.trace_id, datetime.now(UTC))
+            )
+            self._events.attempt_started(attempt.run_id, slot.cell_id, slot.task.task_id)
+            self._running.add(attempt)
+            try:
+                trace = await attempt.run()
+            finally:
+                self._running.discard(attempt)
+            if attempt.worker_gone:
+                await self._store.abort_open_spans(attempt.run_id)
+            await self._store.end_attempt(attempt.run_id, trace)
+            again = (
+                not self.interrupted
+                and number <= slot.tries + self._options.retries
+                and trace.error is not None
+                and trace.status is not None
+                and not trace.status.gradable
+                and classify(trace.error).retry
+            )
+            self._events.attempt_ended(attempt.run_id, slot.cell_id, trace, again)
+            if trace.status is not None and trace.status.gradable:
+                self._to_grade.put_nowait(Ungraded(attempt.run_id, slot.cell_id, slot.task, trace))
+            if not again:
+                return
+            await asyncio.sleep(RETRY_DELAY * 2 ** (number - slot.tries - 1))
+
+    async def _grade_all(self) -> None:
+        while True:
+            item = await self._to_grade.get()
+            try:
+                verdict = await grade(self._work.pairings[item.cell_id].benchmark, item.task, item.trace)
+                await self._store.add_grade(item.run_id, verdict)
+                self._events.graded(item.run_id, item.cell_id, verdict)
+            finally:
+                self._to_grade.task_done()
+
+    async def _prepare(self, stack: AsyncExitStack) -> None:
+        pools: dict[tuple[str, Path], WorkerPool] = {}
+        endpoint: ScriptedEndpoint | None = None
+        wanted = {slot.cell_id for slot in self._open}
+        pairings = {cell: pairing for cell, pairing in self._work.pairings.items() if cell in wanted}
+        if any(pairing.model.simulated for pairing in pairings.values()):
+            endpoint = await ScriptedEndpoint.start(self._logs / "wire.jsonl")
+            stack.push_async_callback(endpoint.stop)
+        for cell_id, pairing in pairings.items():
+            python = pairing.environment.python
+            assert python is not None  # a ready pairing has an interpreter
+            key = (pairing.harness.name, python)
+            if key not in pools:
+                pools[key] = WorkerPool(
+                    pairing.harness, python, self._options.workers, self._logs, self._store.record
+                )
+                stack.push_async_callback(pools[key].stop)
+            self._plans[cell_id] = AttemptPlan(
+                benchmark=pairing.benchmark,
+                card=pairing.harness,
+                model=str(pairing.model),
+                pool=pools[key],
+                source=self._source(pairing, endpoint),
+                store=self._store,
+                sampling=self._options.sampling,
+                limits=self._options.limits,
+                options=dict(self._options.harness_options),
+                monitored=self._options.monitored,
+            )
+
+    def _source(self, pairing: Pairing, endpoint: ScriptedEndpoint | None) -> ModelSource:
+        assert pairing.dialect is not None  # a ready pairing has one
+        if endpoint is not None and pairing.model.simulated:
+            return ScriptedSource(endpoint, pairing.model, pairing.harness.idiom, pairing.dialect)
+        return ProviderSource(
+            provider_endpoint(pairing.model, pairing.dialect, self._options.base_url, self._environ)
+        )
+
+    @asynccontextmanager
+    async def _lease(self) -> AsyncIterator[None]:
+        experiment, holder = self._work.experiment_id, f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        await self._store.acquire_lease(experiment, holder, LEASE)
+        renewing = asyncio.create_task(self._renew(experiment, holder))
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            await self._store.release_lease(experiment, holder)
+
+    async def _renew(self, experiment: str, holder: str) -> None:
+        while True:
+            await asyncio.sleep(LEASE / 3)
+            await self._store.renew_lease(experiment, holder, LEASE)
+
+
+def _run_id() -> str:
+    return f"run-{datetime.now(UTC):%Y%m%d}-{secrets.token_hex(6)}"
