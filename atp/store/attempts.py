@@ -1,0 +1,253 @@
+"""Writing attempts and grades.
+
+An attempt begins `running` and ends once; its end holds the whole `TaskTrace`. Columns beside it are
+there to be queried. The tool calls are rows of their own, written as they happen.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+from sqlalchemy import Connection, case, insert, select, update
+
+from atp.protocol.errors import StoreError
+from atp.protocol.spans import SpanStatus
+from atp.protocol.status import ErrorInfo, Status, StopReason
+from atp.protocol.trace import Grade, TaskTrace, Usage
+from atp.store.bodies import digest_of
+from atp.store.journal import note
+from atp.store.json_text import encode
+from atp.store.operations import Body, CallRow, Operation, call_row
+from atp.store.rows import AttemptStart, moment, nanoseconds
+from atp.store.schema import RUNNING, attempts, bodies, calls, cells, grades, leases, slots, spans
+from atp.store.statements import insert_for
+
+
+def begin(connection: Connection, start: AttemptStart, holders: Mapping[str, str]) -> None:
+    """Begin an attempt.
+
+    Args:
+        connection: In the writer's transaction.
+        start: The attempt.
+        holders: Experiment -> holder, the leases of this store.
+
+    Raises:
+        StoreError: There is no such slot; or its experiment's lease is not this store's (`lease_lost`).
+    """
+    found = connection.execute(
+        select(cells.c.experiment_id, leases.c.holder)
+        .select_from(slots)
+        .join(cells, cells.c.id == slots.c.cell_id)
+        .join(leases, leases.c.experiment_id == cells.c.experiment_id, isouter=True)
+        .where(slots.c.id == start.slot_id)
+    ).first()
+    if found is None:
+        raise StoreError(f"there is no slot {start.slot_id!r} to begin an attempt at")
+    if found.holder is None or found.holder != holders.get(found.experiment_id):
+        raise StoreError(
+            f"run {start.run_id} cannot begin: the lease of experiment {found.experiment_id} is held by "
+            f"{found.holder or 'nobody'}, not by this engine",
+            code="lease_lost",
+        )
+    connection.execute(
+        insert(attempts),
+        {
+            "run_id": start.run_id,
+            "slot_id": start.slot_id,
+            "try_number": start.try_number,
+            "trace_id": start.trace_id,
+            "started_ns": nanoseconds(start.started_at),
+            "status": RUNNING,
+        },
+    )
+    note(
+        connection,
+        "attempt_started",
+        found.experiment_id,
+        start.run_id,
+        {"slot": start.slot_id, "try": start.try_number},
+    )
+
+
+def ending(run_id: str, trace: TaskTrace) -> Operation:
+    """The operation that ends an attempt.
+
+    Calls of the trace that are not stored yet are stored with it; one that differs from what was
+    stored when it happened refuses the end.
+
+    Raises:
+        StoreError: The trace has no status, or is another run's.
+    """
+    if trace.status is None:
+        raise StoreError(f"the trace of run {run_id} does not say how the run ended")
+    if trace.run_id != run_id:
+        raise StoreError(f"the trace of run {trace.run_id} was given as the end of run {run_id}")
+    status = trace.status
+    listed: list[CallRow] = []
+    contents: dict[str, bytes] = {}
+    for position, call in enumerate(trace.tool_calls):
+        row, pair = call_row(run_id, position, call)
+        listed.append(row)
+        contents.update(pair)
+    document = _document(trace)
+    contents[document[0]] = document[1]
+
+    def transaction(connection: Connection) -> None:
+        before, experiment_id = _require_attempt(connection, run_id)
+        if before != RUNNING:
+            raise StoreError(
+                f"run {run_id} has ended ({before}) and cannot end again as {status}",
+                code="attempt_ended",
+            )
+        _store_calls(connection, run_id, listed)
+        _end(connection, run_id, trace, document[0], time.time_ns())
+        note(
+            connection,
+            "attempt_ended",
+            experiment_id,
+            run_id,
+            {"status": status, "stop_reason": trace.stop_reason},
+        )
+
+    return Operation(bodies=list(contents.items()), transaction=transaction)
+
+
+def interrupt_running(connection: Connection, experiment_id: str, at_ns: int, why: str) -> tuple[str, ...]:
+    """End what an engine left running, with its open spans aborted. Returns the run ids."""
+    running = connection.execute(
+        select(attempts, slots.c.task_id, cells.c.harness, cells.c.model)
+        .join(slots, slots.c.id == attempts.c.slot_id)
+        .join(cells, cells.c.id == slots.c.cell_id)
+        .where(cells.c.experiment_id == experiment_id, attempts.c.status == RUNNING)
+        .order_by(attempts.c.run_id)
+    ).all()
+    for row in running:
+        error = ErrorInfo(code="interrupted", message=why)
+        trace = TaskTrace(
+            run_id=row.run_id,
+            trace_id=row.trace_id,
+            task_id=row.task_id,
+            harness=row.harness,
+            model_asked=row.model,
+            status=Status.INTERRUPTED,
+            stop_reason=StopReason.INTERRUPTED,
+            started_at=moment(row.started_ns),
+            error=error,
+        )
+        digest, content = _document(trace)
+        # A document of a few hundred bytes: it goes in as it is.
+        connection.execute(
+            insert_for(connection.dialect, bodies).on_conflict_do_nothing(index_elements=["digest"]),
+            {"digest": digest, "size": len(content), "encoding": "raw", "content": content},
+        )
+        _end(connection, row.run_id, trace, digest, at_ns)
+        abort_open_spans(connection, row.run_id, at_ns)
+        note(connection, "attempt_interrupted", experiment_id, row.run_id, {"reason": why})
+    return tuple(row.run_id for row in running)
+
+
+def abort_open_spans(connection: Connection, run_id: str, at_ns: int) -> int:
+    """Mark the spans of a run that have not ended; an end that still comes replaces the mark."""
+    return connection.execute(
+        update(spans)
+        .where(spans.c.run_id == run_id, spans.c.end_ns.is_(None))
+        .values(
+            status=str(SpanStatus.ABORTED),
+            end_ns=case((spans.c.start_ns > at_ns, spans.c.start_ns), else_=at_ns),
+            error_type="aborted",
+        )
+    ).rowcount
+
+
+def grade(connection: Connection, run_id: str, verdict: Grade) -> None:
+    """Append a grade; the latest is the one in force.
+
+    Raises:
+        StoreError: The run has not ended in a way that can be graded, or the score is not a number.
+    """
+    if verdict.score is not None and not math.isfinite(verdict.score):
+        raise StoreError(f"the score of run {run_id} is {verdict.score}, which is not a number to keep")
+    status, experiment_id = _require_attempt(connection, run_id)
+    if status == RUNNING or not Status(status).gradable:
+        raise StoreError(f"run {run_id} is {status}, which is not graded", code="not_gradable")
+    connection.execute(
+        insert(grades),
+        {
+            "run_id": run_id,
+            "time_ns": time.time_ns(),
+            "score": verdict.score,
+            "passed": verdict.passed,
+            "reason": verdict.reason,
+            "fault": verdict.fault,
+            "grader": verdict.grader,
+            "grader_version": verdict.grader_version,
+            "details": encode(dict(verdict.details)).decode(),
+        },
+    )
+    note(
+        connection,
+        "graded",
+        experiment_id,
+        run_id,
+        {"score": verdict.score, "reason": verdict.reason, "grader_version": verdict.grader_version},
+    )
+
+
+def _document(trace: TaskTrace) -> Body:
+    """All of a trace but its tool calls, which are rows."""
+    content = trace.model_dump_json(exclude={"tool_calls"}).encode()
+    return digest_of(content), content
+
+
+def _require_attempt(connection: Connection, run_id: str) -> tuple[str, str]:
+    """(status, experiment) of an attempt."""
+    found = connection.execute(
+        select(attempts.c.status, cells.c.experiment_id)
+        .join(slots, slots.c.id == attempts.c.slot_id)
+        .join(cells, cells.c.id == slots.c.cell_id)
+        .where(attempts.c.run_id == run_id)
+    ).first()
+    if found is None:
+        raise StoreError(f"there is no run {run_id!r}")
+    return found.status, found.experiment_id
+
+
+def _store_calls(connection: Connection, run_id: str, listed: list[CallRow]) -> None:
+    stored = {
+        row.position: tuple(row) for row in connection.execute(select(calls).where(calls.c.run_id == run_id))
+    }
+    new: list[CallRow] = []
+    for row in listed:
+        before = stored.get(row[1])
+        if before is None:
+            new.append(row)
+        elif before != row:
+            raise StoreError(
+                f"call {row[1]} of run {run_id} is not what was stored when it happened: "
+                f"{row[2:]} against {before[2:]}",
+                code="call_altered",
+            )
+    if new:
+        names = [column.name for column in calls.columns]
+        connection.execute(insert(calls), [dict(zip(names, row, strict=True)) for row in new])
+
+
+def _end(connection: Connection, run_id: str, trace: TaskTrace, digest: str, at_ns: int) -> None:
+    connection.execute(
+        update(attempts)
+        .where(attempts.c.run_id == run_id)
+        .values(
+            ended_ns=at_ns,
+            status=trace.status,
+            stop_reason=trace.stop_reason,
+            turns=trace.turns,
+            cost=trace.cost,
+            elapsed=trace.elapsed,
+            error_code=trace.error.code if trace.error else None,
+            error_fault=trace.error.fault if trace.error else None,
+            trace_digest=digest,
+            **{name: getattr(trace.usage, name) for name in Usage.model_fields},
+        )
+    )

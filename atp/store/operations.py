@@ -1,0 +1,142 @@
+"""What the writer is asked to write, and how it becomes rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from atp.protocol.errors import StoreError
+from atp.protocol.spans import AttributeValue, SpanEnd, SpanStart, SpanStatus
+from atp.protocol.trace import ToolCall
+from atp.store.bodies import digest_of
+from atp.store.json_text import encode
+from atp.store.rows import nanoseconds
+from atp.store.schema import RUNNING, attempts
+from atp.store.statements import HotStatements
+
+CallRow = tuple[str, int, str, str, str, str, str, str | None, int, int, str]
+"""A row of the table `calls`, in the order of its columns."""
+
+Body = tuple[str, bytes]
+"""(digest, content)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One unit of writing: all of it is stored, or none. Bodies go first, the transaction last."""
+
+    bodies: Sequence[Body] = ()
+    starts: Sequence[SpanStart] = ()
+    ends: Sequence[SpanEnd] = ()
+    calls: Sequence[CallRow] = ()
+    transaction: Callable[[Connection], Any] | None = None
+    """Runs within the database transaction; what it returns is what the operation gives."""
+
+
+def call_row(run_id: str, position: int, call: ToolCall) -> tuple[CallRow, tuple[Body, Body]]:
+    """A tool call as a row, and the bodies of its arguments and its result."""
+    arguments, result = encode(call.arguments), encode(call.result)
+    row = (
+        run_id,
+        position,
+        call.id,
+        str(call.id_source),
+        call.name,
+        digest_of(arguments),
+        digest_of(result),
+        call.error,
+        nanoseconds(call.start),
+        nanoseconds(call.end),
+        call.span_id,
+    )
+    return row, ((row[5], arguments), (row[6], result))
+
+
+def write_records(connection: Connection, statements: HotStatements, operations: Sequence[Operation]) -> None:
+    """Write the spans and calls of several operations with one statement for each kind of row.
+
+    Raises:
+        StoreError: A call belongs to an attempt that is not running.
+    """
+    ends: dict[tuple[str, str], SpanEnd] = {}
+    starts: dict[tuple[str, str], SpanStart] = {}
+    calls: list[CallRow] = []
+    for operation in operations:
+        for end in operation.ends:
+            ends.setdefault((end.start.run_id, end.start.span_id), end)
+        for start in operation.starts:
+            starts.setdefault((start.run_id, start.span_id), start)
+        calls.extend(operation.calls)
+    if calls:
+        _require_running(connection, {call[0] for call in calls})
+    # A span that started and ended within one commit is written once: its end holds its start.
+    statements.span_start.run(
+        connection, [_start_row(start) for key, start in starts.items() if key not in ends]
+    )
+    statements.span_end.run(connection, [_end_row(end) for end in ends.values()])
+    statements.call.run(connection, calls)
+
+
+def _require_running(connection: Connection, run_ids: Iterable[str]) -> None:
+    ended = connection.execute(
+        select(attempts.c.run_id, attempts.c.status).where(
+            attempts.c.run_id.in_(sorted(run_ids)), attempts.c.status != RUNNING
+        )
+    ).first()
+    if ended is not None:
+        raise StoreError(
+            f"a call of run {ended.run_id} came after the run had ended ({ended.status})",
+            code="attempt_ended",
+        )
+
+
+def _start_row(start: SpanStart) -> tuple[Any, ...]:
+    return (
+        *_identity(start),
+        None,
+        "open",
+        _object(start.attributes),
+        _object(start.bodies),
+        None,
+        None,
+        "[]",
+    )
+
+
+def _end_row(end: SpanEnd) -> tuple[Any, ...]:
+    if end.status is SpanStatus.OPEN:
+        raise StoreError(f"the end of span {end.start.span_id} says that the span is open")
+    events = [
+        {"name": event.name, "time_ns": event.time_ns, "attributes": dict(event.attributes)}
+        for event in end.events
+    ]
+    return (
+        *_identity(end.start),
+        end.end_ns,
+        str(end.status),
+        _object(end.attributes),
+        _object(end.bodies),
+        end.error_type,
+        end.error_message,
+        encode(events).decode() if events else "[]",
+    )
+
+
+def _identity(start: SpanStart) -> tuple[Any, ...]:
+    return (
+        start.run_id,
+        start.span_id,
+        start.trace_id,
+        start.parent_id,
+        str(start.parent_source),
+        str(start.kind),
+        start.name,
+        start.start_ns,
+    )
+
+
+def _object(values: Mapping[str, AttributeValue] | Mapping[str, str]) -> str:
+    return encode(dict(values)).decode() if values else "{}"

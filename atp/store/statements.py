@@ -1,0 +1,77 @@
+"""The statements of the hot path, compiled once per database for the driver's `executemany`.
+
+This is the one place that chooses a dialect's upsert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Dialect, Table, literal_column, or_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from atp.protocol.spans import SpanStatus
+from atp.store.schema import bodies, calls, spans
+
+_LATER = ("end_ns", "status", "attributes", "bodies", "error_type", "error_message", "events")
+"""What the end of a span brings to the row its start made."""
+
+
+@dataclass(frozen=True)
+class InsertMany:
+    """An insert with positional parameters, in the order of the table's columns."""
+
+    sql: str
+
+    def run(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert the rows; no rows, no statement."""
+        if rows:
+            connection.exec_driver_sql(self.sql, list(rows))
+
+
+@dataclass(frozen=True)
+class HotStatements:
+    """The inserts of a dialect."""
+
+    body: InsertMany
+    """Leaves alone what is already stored."""
+    span_start: InsertMany
+    """Leaves alone a span that is already there: a late start never overwrites an end."""
+    span_end: InsertMany
+    """Completes an open or aborted span; a span that has ended keeps its first end."""
+    call: InsertMany
+
+
+def compile_statements(dialect: Dialect) -> HotStatements:
+    """Compile for a dialect."""
+    start = insert_for(dialect, spans).on_conflict_do_nothing(index_elements=["run_id", "span_id"])
+    end = insert_for(dialect, spans)
+    unfinished = or_(spans.c.end_ns.is_(None), spans.c.status == literal_column(f"'{SpanStatus.ABORTED}'"))
+    end = end.on_conflict_do_update(
+        index_elements=["run_id", "span_id"],
+        set_={name: end.excluded[name] for name in _LATER},
+        where=unfinished,
+    )
+    return HotStatements(
+        body=_compiled(
+            insert_for(dialect, bodies).on_conflict_do_nothing(index_elements=["digest"]), dialect
+        ),
+        span_start=_compiled(start, dialect),
+        span_end=_compiled(end, dialect),
+        call=_compiled(insert_for(dialect, calls), dialect),
+    )
+
+
+def insert_for(dialect: Dialect, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """An insert that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
+    return postgresql.insert(table) if dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def _compiled(statement: sqlite.Insert | postgresql.Insert, dialect: Dialect) -> InsertMany:
+    columns = [column.name for column in statement.table.columns]
+    compiled = statement.compile(dialect=dialect, column_keys=columns)
+    if compiled.positiontup != columns:
+        raise RuntimeError(f"{dialect.driver} does not take the columns by position: {compiled.positiontup}")
+    return InsertMany(str(compiled))
