@@ -20,7 +20,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.pool import QueuePool
 
-from atp.protocol.errors import AtpError, InvalidInput, NotReady, StoreError
+from atp.protocol.errors import InvalidInput, NotReady, StoreError
 from atp.store.schema import REVISION
 
 BUSY_TIMEOUT = 30.0
@@ -76,32 +76,30 @@ def open_database(url: str, *, readonly: bool) -> Database:
         StoreError: Its revision is one this version does not know, or SQLite refused.
     """
     path = _sqlite_path(url)
+    if readonly and not path.exists():
+        raise NotReady(f"there is no database {path}: `atp run` makes one, `--db` names another")
+    if not path.parent.is_dir():
+        raise NotReady(f"the folder of the database {path} does not exist: create {path.parent}")
+    writing = None if readonly else _sqlite_engine(path, readonly=False)
+    reading = _sqlite_engine(path, readonly=True)
+    database = Database(path, path.with_name(path.name + ".bodies"), writing, reading)
     try:
-        if readonly:
-            if not path.exists():
-                raise NotReady(f"there is no database {path}: `atp run` makes one, `--db` names another")
-            writing = None
-        else:
-            if not path.parent.is_dir():
-                raise NotReady(f"the folder of the database {path} does not exist: create {path.parent}")
-            writing = _sqlite_engine(path, readonly=False)
-            _use_write_ahead_log(writing)
-        reading = _sqlite_engine(path, readonly=True)
-        if writing is not None:
-            with writing.begin() as connection:
-                _upgrade(connection, path)
-        else:
+        if writing is None:
             with reading.begin() as connection:
                 _require_current(connection, path)
-    except DBAPIError as error:
-        raise _refusal(error, path) from error
-    return Database(path, path.with_name(path.name + ".bodies"), writing, reading)
-
-
-def _refusal(error: DBAPIError, path: Path) -> AtpError:
-    if "file is not a database" in str(error.orig):
-        return InvalidInput(f"{path} is not a database: name another with `--db`")
-    return StoreError(f"cannot open the database {path}: {error.orig}")
+        else:
+            _use_write_ahead_log(writing)
+            with writing.begin() as connection:
+                _upgrade(connection, path)
+    except BaseException as error:
+        database.dispose()
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        if not isinstance(cause, sqlite3.Error):
+            raise
+        if "not a database" in str(cause):
+            raise InvalidInput(f"{path} is not a database: name another with `--db`") from error
+        raise StoreError(f"cannot open the database {path}: {cause}") from error
+    return database
 
 
 def _sqlite_path(url: str) -> Path:
@@ -133,11 +131,15 @@ def _sqlite_engine(path: Path, *, readonly: bool) -> Engine:
             isolation_level=None,  # transactions begin below, not where the driver guesses
             check_same_thread=False,
         )
-        if not readonly:
-            connection.execute(f"PRAGMA page_size={_PAGE_SIZE}")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA cache_size=-16384")
+        try:
+            if not readonly:
+                connection.execute(f"PRAGMA page_size={_PAGE_SIZE}")
+            connection.execute("PRAGMA synchronous=NORMAL")
+            connection.execute("PRAGMA foreign_keys=ON")
+            connection.execute("PRAGMA cache_size=-16384")
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     # The writer thread has its connection to itself; readers are few and short.
@@ -164,10 +166,8 @@ def _use_write_ahead_log(engine: Engine) -> None:
                 return
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise StoreError(f"cannot open the database for writing: {error}") from error
+                    raise
                 time.sleep(0.01)
-            except sqlite3.DatabaseError as error:
-                raise InvalidInput(f"this is not a SQLite database ({error}): name another") from error
     finally:
         raw.close()
 
