@@ -149,9 +149,7 @@ class Box(Sandbox):
 
     async def close(self) -> None:
         self._closing = True
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
+        await _end(self._process)
         await self._reader
 
     async def _start(
@@ -226,9 +224,7 @@ class Box(Sandbox):
             pass  # The box has ended.
         except ValueError as error:
             reason = f"{GONE}: {error}"
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
+        await _end(self._process)
         said = (await complaints).decode("utf-8", "replace").strip()
         self._lose(f"{reason}: {said.splitlines()[-1]}" if said and not self._closing else reason)
 
@@ -254,6 +250,20 @@ class Box(Sandbox):
                     del self._commands[number]
         elif number in self._requests:
             self._requests[number].receive(kind, payload)
+
+
+async def _end(process: Process) -> None:
+    """End a box: its first process goes when its input ends, and everything in the box with it."""
+    assert process.stdin is not None
+    if not process.stdin.is_closing():
+        process.stdin.transport.abort()
+    try:
+        async with asyncio.timeout(KILL_GRACE):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 async def first_frame(process: Process) -> str:

@@ -1,9 +1,9 @@
 """The first process of a box: starts commands, carries their streams, enforces what rlimits cannot.
 
-Its text is handed to the box's Python after that of `box_frames`, so it has no imports of this
-distribution and few of the standard library. It is process 1 of its PID namespace: nothing in the
-box can kill it, and when it ends the kernel ends everything else there. It ends when the engine's
-pipe does.
+Its text is handed to the box's Python after those of `box_frames` and `box_files`, so it has no
+imports of this distribution and few of the standard library. It is process 1 of its PID namespace:
+nothing in the box can kill it, and when it ends the kernel ends everything else there. It ends when
+the engine's pipe does.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import os
 import resource
 import select
 import signal
-import stat
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NoReturn
+import time
 
+# The name alone is what type checkers go by; importing `typing` would take 20 ms in the box.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from atp.sandbox.box_files import MAX_FILES, count_files, matching, open_regular, write
     from atp.sandbox.box_frames import (
         CHUNK,
         CONSUMED,
@@ -46,18 +49,17 @@ if TYPE_CHECKING:
         unpack,
     )
 
-ROOT = b"/box"
-PERIOD_MS = 50
-"""How often the sums over all processes are looked at."""
-MAX_FILES = 1 << 16
-"""Files and directories in a writable space; their number is not bounded by its size."""
+PERIOD = 0.05
+"""Seconds; how often the sums over all processes are looked at."""
 PR_SET_DUMPABLE = 4
 
 
 class Command:
     """One started command and its streams."""
 
-    def __init__(self, number: int, pid: int, stdin: int, stdout: int, stderr: int, keep: dict[int, int]) -> None:
+    def __init__(
+        self, number: int, pid: int, stdin: int, stdout: int, stderr: int, keep: dict[int, int]
+    ) -> None:
         self.number = number
         self.pid = pid
         self.stdin: int | None = stdin
@@ -75,7 +77,7 @@ class Init:
     """The loop."""
 
     def __init__(self, limits: list[int]) -> None:
-        self.memory, self.cpu, self.processes, self.count_processes, self.file_size, self.open_files = limits
+        self.memory, self.cpu, self.processes, self.nproc, self.file_size, self.open_files = limits
         self.engine_in = os.dup(0)
         self.engine_out = os.dup(1)
         null = os.open("/dev/null", os.O_RDWR)
@@ -86,6 +88,7 @@ class Init:
         self.incoming = bytearray()
         self.outgoing = bytearray()
         self.commands: dict[int, Command] = {}
+        self.look_at = 0.0
         self.crowd = 0
         """Threads in the box besides this process, when last counted."""
         self.woken, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -106,8 +109,11 @@ class Init:
                 self.receive()
             for command in list(self.commands.values()):
                 self.move_streams(command, ready)
-            self.watch()
-            self.reap()
+            if self.woken in ready:
+                self.reap()
+            if time.monotonic() >= self.look_at:
+                self.look_at = time.monotonic() + PERIOD
+                self.watch()
 
     def wait(self) -> list[tuple[int, int]]:
         poll = select.poll()
@@ -122,7 +128,7 @@ class Init:
                 for pipe, kind in command.outputs.items():
                     if kind in command.keep or command.window > 0:
                         poll.register(pipe, select.POLLIN)
-        return poll.poll(PERIOD_MS if self.commands or self.crowd else None)
+        return poll.poll(PERIOD * 1000 if self.commands or self.crowd else None)
 
     def send(self, kind: int, number: int, payload: bytes = b"") -> None:
         self.outgoing += frame(kind, number, payload)
@@ -176,6 +182,7 @@ class Init:
                 self.send(FED, command.number, b"%d" % len(payload))
             else:
                 command.pending += payload
+                self.feed(command)
         elif kind == STDIN_END:
             command.stdin_ended = True
             self.feed(command)
@@ -225,9 +232,8 @@ class Init:
             lower(resource.RLIMIT_NOFILE, self.open_files)
             lower(resource.RLIMIT_CORE, 0)
             lower(resource.RLIMIT_CPU, self.cpu, self.cpu + 1)
-            if self.count_processes:
-                # Besides the commands, this process and its starter are counted.
-                lower(resource.RLIMIT_NPROC, self.processes + 2)
+            if self.nproc:
+                lower(resource.RLIMIT_NPROC, self.nproc)
             os.chdir(cwd)
             variables = dict(pair.split(b"=", 1) for pair in env)
             os.execvpe(argv[0], argv, variables)
@@ -321,7 +327,7 @@ class Init:
             self.kill_all(b"processes")
         elif resident + shared_segments() > 2 * self.memory:
             self.kill_all(b"memory")
-        elif any(count_files(place) > MAX_FILES for place in (ROOT, b"/tmp", b"/dev/shm")):
+        elif any(count_files(place) > MAX_FILES for place in (b"/box", b"/tmp", b"/dev/shm")):
             self.kill_all(b"files")
 
     def kill_all(self, reason: bytes) -> None:
@@ -337,13 +343,10 @@ class Init:
         max_files, max_bytes, *patterns = fields
         files, room = int(max_files), int(max_bytes)
         for path in matching(patterns):
+            source = open_regular(path)
+            if source is None:
+                continue
             try:
-                source = os.open(ROOT + b"/" + path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            except OSError:
-                continue  # It is gone, or not to be read: nothing a file of this box owes anybody.
-            try:
-                if not stat.S_ISREG(os.fstat(source).st_mode):
-                    continue
                 files -= 1
                 if files < 0:
                     self.send(FAILED, number, b"more than %s files match" % max_files)
@@ -368,48 +371,6 @@ def lower(kind: int, soft: int, hard: int | None = None) -> None:
     if inherited != resource.RLIM_INFINITY:
         soft, top = min(soft, inherited), min(top, inherited)
     resource.setrlimit(kind, (soft, top))
-
-
-def write(path: bytes, data: bytes, append: bytes) -> None:
-    """Write one chunk of a file below the root, making its directories; never through a link."""
-    directory = os.open(ROOT, os.O_PATH | os.O_DIRECTORY)
-    *parents, name = path.split(b"/")
-    for parent in parents:
-        try:
-            os.mkdir(parent, dir_fd=directory)
-        except FileExistsError:
-            pass
-        inner = os.open(parent, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
-        os.close(directory)
-        directory = inner
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_APPEND if append else os.O_TRUNC)
-    target = os.open(name, flags | os.O_NONBLOCK, 0o644, dir_fd=directory)
-    os.close(directory)
-    try:
-        while data:
-            data = data[os.write(target, data) :]
-    finally:
-        os.close(target)
-
-
-def matching(patterns: list[bytes]) -> Iterator[bytes]:
-    """Paths below the root that match one of the patterns; directories are never entered by a link."""
-    import fnmatch
-
-    todo = [b""]
-    seen = 0
-    while todo:
-        place = todo.pop()
-        with os.scandir(ROOT + b"/" + place) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                seen += 1
-                if seen > MAX_FILES:
-                    return
-                path = place + entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    todo.append(path + b"/")
-                elif any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns):
-                    yield path
 
 
 def crowd() -> tuple[int, int]:
@@ -438,12 +399,6 @@ def shared_segments() -> int:
             return sum(int(line.split()[3]) for line in file.readlines()[1:])
     except FileNotFoundError:
         return 0  # The kernel has none.
-
-
-def count_files(place: bytes) -> int:
-    """Inodes in use in a writable space."""
-    space = os.statvfs(place)
-    return space.f_files - space.f_ffree
 
 
 def kill_group(pid: int) -> None:

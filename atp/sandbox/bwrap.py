@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import os
 import platform
@@ -15,7 +16,7 @@ from pathlib import Path
 from atp.protocol.errors import SandboxUnavailable
 from atp.protocol.task import SandboxSpec
 from atp.sandbox.box import Box, first_frame
-from atp.sandbox.interpreter import Interpreter, bwrap_binary, interpreter
+from atp.sandbox.interpreter import Interpreter, prepared
 
 START_TIMEOUT = 30.0
 """Seconds for a box to come up on a loaded machine."""
@@ -37,8 +38,7 @@ async def open_bwrap(spec: SandboxSpec) -> Box:
     if platform.system() != "Linux":
         raise SandboxUnavailable(f"the bwrap sandbox needs Linux, this is {platform.system()}")
     root = os.geteuid() == 0
-    binary = await asyncio.to_thread(bwrap_binary, root)
-    python = await asyncio.to_thread(interpreter, root)
+    binary, python = await asyncio.to_thread(prepared, root)
     uid = _take_uid() if root else None
     try:
         process = await asyncio.create_subprocess_exec(
@@ -74,49 +74,55 @@ def command_line(binary: Path, python: Interpreter, spec: SandboxSpec) -> list[s
     line = [str(binary), "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]
     line += ["--new-session", "--as-pid-1", "--cap-drop", "ALL", "--hostname", "box", "--clearenv"]
     line += ["--uid", _INSIDE_ID, "--gid", _INSIDE_ID, "--ro-bind", "/usr", "/usr"]
-    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
-        place = Path("/") / name
+    for place in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
         if place.is_symlink():
-            line += ["--symlink", os.readlink(place), str(place)]
+            line += ["--symlink", str(place.readlink()), str(place)]
         elif place.is_dir():
             line += ["--ro-bind", str(place), str(place)]
     # Where libraries are, for Pythons whose own lies in /usr/local/lib.
     line += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
     for source, target in python.binds:
         line += ["--ro-bind", str(source), str(target)]
-    for place in python.hidden:
-        line += ["--tmpfs", str(place), "--remount-ro", str(place)]
+    for packages in python.hidden:
+        line += ["--tmpfs", str(packages), "--remount-ro", str(packages)]
     line += ["--proc", "/proc", "--dev", "/dev"]
     line += ["--size", str(SHARED_MEMORY), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-    for place in ("/box", "/tmp"):
-        line += ["--size", str(spec.file_size), "--tmpfs", place]
+    for writable in ("/box", "/tmp"):
+        line += ["--size", str(spec.file_size), "--tmpfs", writable]
     line += ["--chdir", "/box", "--remount-ro", "/", "--", python.path, "-I", "-S", "-c", init_source()]
     limits = (
         spec.memory,
         math.ceil(spec.cpu),
         spec.processes,
-        int(counts_own_processes()),
+        process_limit(spec.processes) or 0,
         spec.file_size,
         spec.open_files,
     )
     return line + [str(limit) for limit in limits]
 
 
+@functools.cache
 def init_source() -> str:
-    """The program of process 1: the frames, then the loop that uses them."""
+    """The program of process 1: the frames, the files, then the loop that uses them."""
     package = files("atp.sandbox")
-    frames, loop = (package.joinpath(f"{name}.py").read_text("utf-8") for name in ("box_frames", "box_init"))
-    return frames + loop.replace("from __future__ import annotations\n", "", 1)
+    texts = [
+        package.joinpath(f"{name}.py").read_text("utf-8") for name in ("box_frames", "box_files", "box_init")
+    ]
+    future = "from __future__ import annotations\n"
+    return future + "".join(text.replace(future, "", 1) for text in texts)
 
 
-def counts_own_processes() -> bool:
-    """Whether RLIMIT_NPROC counts the box alone.
+def process_limit(processes: int) -> int | None:
+    """RLIMIT_NPROC for so many processes of a box; None where the kernel cannot count them.
 
-    As root each box has a uid of its own. Otherwise the count is the box's since Linux 5.14, which
-    counts by user namespace; before, it would be that of all the user's processes.
+    Since Linux 5.14 it is counted by user namespace: the box's processes and its process 1. Before,
+    by uid: as root a box has one of its own, which bwrap itself has too; otherwise the count would
+    be that of everything the user runs.
     """
-    release = platform.release().split(".")
-    return os.geteuid() == 0 or (int(release[0]), int(release[1].split("-")[0])) >= (5, 14)
+    major, minor = platform.release().split(".")[:2]
+    if (int(major), int(minor.split("-")[0])) >= (5, 14):
+        return processes + 1
+    return processes + 2 if os.geteuid() == 0 else None
 
 
 def explain(complaint: str) -> str:

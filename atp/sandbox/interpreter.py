@@ -16,6 +16,7 @@ import shutil
 import sys
 import sysconfig
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,22 @@ class Interpreter:
     binds: tuple[tuple[Path, Path], ...]
     hidden: tuple[Path, ...]
     """Directories of installed packages, in the box, to be covered by nothing."""
+
+
+_preparing = threading.Lock()
+
+
+def prepared(unprivileged: bool) -> tuple[Path, Interpreter]:
+    """The bwrap binary and the Python for a box. What must be copied is copied once; call it in a thread.
+
+    Args:
+        unprivileged: The box will be started by a uid that is not the engine's.
+
+    Raises:
+        SandboxUnavailable: There is no bwrap.
+    """
+    with _preparing:
+        return bwrap_binary(unprivileged), interpreter(unprivileged)
 
 
 @functools.cache
@@ -67,7 +84,7 @@ def bwrap_binary(unprivileged: bool) -> Path:
 
 @functools.cache
 def interpreter(unprivileged: bool) -> Interpreter:
-    """The engine's base Python, as a box is shown it. May copy some 50 MB; call it in a thread."""
+    """The engine's base Python, as a box is shown it."""
     executable = Path(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))
     prefix = Path(sys.base_prefix)
     stdlib = Path(sysconfig.get_path("stdlib"))

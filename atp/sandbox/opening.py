@@ -8,9 +8,9 @@ from typing import Literal
 
 from atp.protocol.errors import SandboxUnavailable, UnknownName
 from atp.protocol.task import SandboxSpec
-from atp.sandbox.bwrap import counts_own_processes, open_bwrap
+from atp.sandbox.bwrap import open_bwrap, process_limit
 from atp.sandbox.interface import ProbeResult, Sandbox
-from atp.sandbox.interpreter import bwrap_binary
+from atp.sandbox.interpreter import prepared
 
 Backend = Literal["auto", "bwrap"]
 
@@ -52,10 +52,10 @@ async def probe(backend: Backend = "auto") -> ProbeResult:
         said = await box.exec([box.python, "-I", "-S", "-c", "import sys; print(sys.version.split()[0])"])
         if said.exit_code != 0:
             raise SandboxUnavailable(f"Python does not run in the sandbox: {said.stderr.decode()!r}")
-    binary = await asyncio.to_thread(bwrap_binary, False)
+    binary = (await asyncio.to_thread(prepared, False))[0]
     asked = await asyncio.create_subprocess_exec(binary, "--version", stdout=asyncio.subprocess.PIPE)
     version, _ = await asked.communicate()
-    nproc = "in the kernel" if counts_own_processes() else "by count, every 50 ms"
+    nproc = "in the kernel" if process_limit(1) is not None else "by count, every 50 ms"
     return ProbeResult(
         backend="bwrap",
         version=version.decode().split()[-1],

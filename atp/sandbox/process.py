@@ -7,7 +7,19 @@ import time
 from collections.abc import Awaitable, Callable
 
 from atp.protocol.errors import InfrastructureError
-from atp.sandbox.box_frames import CHUNK, CONSUMED, EXIT, FED, KILL, STDERR, STDIN, STDIN_END, STDOUT, WINDOW, unpack
+from atp.sandbox.box_frames import (
+    CHUNK,
+    CONSUMED,
+    EXIT,
+    FED,
+    KILL,
+    STDERR,
+    STDIN,
+    STDIN_END,
+    STDOUT,
+    WINDOW,
+    unpack,
+)
 from atp.sandbox.interface import ExecResult, LineTooLong, SandboxError, SandboxProcess
 
 Send = Callable[[int, int, bytes], Awaitable[None]]
