@@ -76,7 +76,8 @@ class ScriptedServer:
     async def start(self) -> int:
         """Listen on a free port and return it."""
         server = web.Server(self._handle, access_log=None, keepalive_timeout=KEEP_ALIVE)
-        self._runner = web.ServerRunner(server, shutdown_timeout=0.0)
+        # What is under way has been cut by then; 0 would mean to wait for ever.
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.05)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0, backlog=1024).start()
         port: int = self._runner.addresses[0][1]
