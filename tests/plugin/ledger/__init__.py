@@ -1,0 +1,1 @@
+"""A benchmark with stateful tools and a user of two turns."""

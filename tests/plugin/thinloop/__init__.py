@@ -1,0 +1,1 @@
+"""A harness without an SDK: the smallest loop that calls tools."""

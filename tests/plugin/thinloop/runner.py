@@ -1,0 +1,125 @@
+"""The loop: ask the model, call its tools, until it only speaks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import JsonValue
+
+from atp.protocol.binding import AgentBinding
+from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
+from atp.protocol.status import StopReason
+from atp.protocol.task import Part, TextPart
+from atp.protocol.trace import Usage
+from thinloop.chat_client import ChatClient
+from thinloop.instrument import ThinLoopInstrument
+from thinloop.misbehaviour import misbehave
+
+
+class ThinLoopRunner(ConversationRunner):
+    """Opens a conversation with the binding's tools."""
+
+    async def open(self, binding: AgentBinding, context: RunContext) -> Conversation:
+        """See `ConversationRunner.open`."""
+        await misbehave(context.options)
+        return ThinLoopConversation(binding, context)
+
+
+class ThinLoopConversation:
+    """The messages so far and the connection to the model."""
+
+    def __init__(self, binding: AgentBinding, context: RunContext) -> None:
+        self._binding = binding
+        self._context = context
+        self._client = ChatClient(
+            context.model.base_url, context.model.api_key.get_secret_value(), context.limits.model_timeout
+        )
+        self._instrument = context.instrument if isinstance(context.instrument, ThinLoopInstrument) else None
+        self._calls_made = 0
+        self._messages: list[dict[str, Any]] = []
+        if binding.system_prompt is not None:
+            self._messages.append({"role": "system", "content": binding.system_prompt})
+
+    async def send(self, parts: Sequence[Part]) -> Reply:
+        """See `Conversation.send`."""
+        text = "\n\n".join(part.text for part in parts if isinstance(part, TextPart))
+        self._messages.append({"role": "user", "content": text})
+        replies: list[dict[str, Any]] = []
+        while True:
+            limit = self._context.limits.max_turns
+            if limit is not None and self._calls_made >= limit:
+                return self._reply(replies, None, StopReason.MAX_TURNS)
+            replies.append(await self._ask())
+            message = replies[-1]["choices"][0]["message"]
+            self._messages.append(message)
+            calls = message.get("tool_calls")
+            if not calls:
+                return self._reply(replies, message.get("content"), StopReason.ANSWERED)
+            for call in calls:
+                self._messages.append(await self._call(call))
+
+    async def close(self) -> None:
+        """See `Conversation.close`."""
+        await self._client.close()
+
+    async def _ask(self) -> dict[str, Any]:
+        request: dict[str, Any] = {"model": self._context.model.model, "messages": self._messages}
+        if self._binding.tools:
+            request["tools"] = [
+                {
+                    "type": "function",
+                    "function": {
+                        "name": tool.name,
+                        "description": tool.description,
+                        "parameters": tool.parameters,
+                    },
+                }
+                for tool in self._binding.tools
+            ]
+        sampling = self._context.sampling
+        if sampling.temperature is not None:
+            request["temperature"] = sampling.temperature
+        if sampling.max_output_tokens is not None:
+            request["max_completion_tokens"] = sampling.max_output_tokens
+        span = await self._instrument.asked(request) if self._instrument else None
+        try:
+            reply = await self._client.complete(request)
+        except BaseException as error:
+            if self._instrument and span:
+                self._instrument.failed(span, error)
+            raise
+        self._calls_made += 1
+        if self._instrument and span:
+            self._instrument.answered(span, reply)
+        return reply
+
+    async def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
+        text = call["function"]["arguments"]
+        try:
+            arguments: JsonValue = json.loads(text)
+        except ValueError:
+            content = f"the arguments are no JSON: {text}"
+        else:
+            content = (await self._binding.call(call["function"]["name"], arguments, call["id"])).text
+        return {"role": "tool", "tool_call_id": call["id"], "content": content}
+
+    def _reply(self, replies: Sequence[Mapping[str, Any]], text: str | None, stop: StopReason) -> Reply:
+        wanted = self._context.options.get("answer_characters")
+        return Reply(
+            text=text if wanted is None else "x" * int(wanted),
+            stop_reason=stop,
+            usage=Usage.total(_usage(reply.get("usage") or {}) for reply in replies),
+            model_calls=len(replies),
+            response_ids=tuple(reply["id"] for reply in replies),
+        )
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input_tokens=usage.get("prompt_tokens"),
+        output_tokens=usage.get("completion_tokens"),
+        cache_read_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
+        reasoning_tokens=(usage.get("completion_tokens_details") or {}).get("reasoning_tokens"),
+    )
