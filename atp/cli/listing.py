@@ -34,7 +34,7 @@ def list_benchmarks(settings: Settings, where: Where = None) -> None:
     if settings.json:
         print_json({"benchmarks": rows})
         return
-    columns = ("name", "zone", "category", "year", "difficulty", "tasks", "ready", "missing")
+    columns = ("name", "category", "year", "difficulty", "tasks", "missing")
     _table(columns, rows)
 
 
@@ -48,7 +48,7 @@ def list_harnesses(settings: Settings, where: Where = None) -> None:
     if settings.json:
         print_json({"harnesses": rows})
         return
-    _table(("name", "package", "version", "dialects", "ready", "missing"), rows)
+    _table(("name", "package", "version", "dialects", "missing"), rows)
 
 
 @app.command("models")
@@ -59,7 +59,7 @@ def list_models(settings: Settings, where: Where = None) -> None:
     if settings.json:
         print_json({"models": rows})
         return
-    _table(("name", "title", "dialects", "ready", "missing"), rows)
+    _table(("name", "title", "dialects", "missing"), rows)
 
 
 @app.command("metrics")

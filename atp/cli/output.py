@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(
             column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"
@@ -62,5 +63,5 @@ def _cell(value: Any) -> str:
 
 
 def _width() -> int | None:
-    # Where nobody looks, a table still has one width whatever the environment says.
-    return None if sys.stdout.isatty() else 100
+    # A file or a pipe has no width of its own; what reads it may wrap as it likes.
+    return None if sys.stdout.isatty() or "COLUMNS" in os.environ else 120

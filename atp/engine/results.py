@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atp.protocol.trace import TaskTrace, Usage
-from atp.scoring.statistics import cell_interval, missing_bounds
+from atp.scoring.statistics import Interval, bounds, clustered, wilson
 from atp.store.reader import StoreReader
 from atp.store.rows import AttemptRow, CellRow, SlotRow
 
@@ -45,7 +45,7 @@ def _cell(
         else:
             missing[_why_missing(attempt)] += 1
     scores = [score for group in scored.values() for score in group]
-    ci95, interval = cell_interval(list(scored.values()))
+    interval = _interval(list(scored.values()))
     traces = [a.trace for _, a in deciding if a is not None and a.trace is not None]
     statuses = Counter(str(a.status or RUNNING) for slot in slots for a in tries.get(slot.id, ()))
     return {
@@ -59,9 +59,9 @@ def _cell(
         "missing": missing.total(),
         "missing_by_reason": dict(missing),
         "mean": sum(scores) / len(scores) if scores else None,
-        "bounds": missing_bounds(scores, missing.total()),
-        "ci95": ci95,
-        "interval": interval,
+        "bounds": bounds(scores, missing.total()) if slots else None,
+        "ci95": (interval.low, interval.high) if interval else None,
+        "interval": interval.method if interval else None,
         "statuses": dict(statuses),
         "turns": _total([trace.turns for trace in traces]),
         "usage": (Usage.total(trace.usage for trace in traces) or Usage()).model_dump(),
@@ -69,6 +69,15 @@ def _cell(
         "elapsed": _total([trace.elapsed for trace in traces]),
         "records": dict(Counter(_records(trace) for trace in traces)),
     }
+
+
+def _interval(scores_by_task: Sequence[Sequence[float]]) -> Interval | None:
+    scores = [score for group in scores_by_task for score in group]
+    if not scores:
+        return None
+    if set(scores) <= {0.0, 1.0} and len(scores) == len(scores_by_task):
+        return wilson(round(sum(scores)), len(scores))
+    return clustered(scores_by_task)
 
 
 def _deciding(attempts: Sequence[AttemptRow]) -> AttemptRow | None:

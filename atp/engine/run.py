@@ -263,4 +263,4 @@ class Run:
 
 
 def _run_id() -> str:
-    return f"run-{datetime.now(UTC):%Y%m%d}-{secrets.token_hex(6)}"
+    return f"run-{secrets.token_hex(6)}"
