@@ -9,6 +9,7 @@ import math
 import os
 import platform
 import random
+from asyncio.subprocess import Process
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -40,33 +41,15 @@ async def open_bwrap(spec: SandboxSpec) -> Box:
     root = os.geteuid() == 0
     binary, python = await asyncio.to_thread(prepared, root)
     uid = _take_uid() if root else None
+    box = None
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command_line(binary, python, spec),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={},
-            start_new_session=True,
-            user=uid,
-            group=uid,
-            extra_groups=() if root else None,
-        )
-    except OSError as error:
-        _uids_in_use.discard(-1 if uid is None else uid)
-        raise SandboxUnavailable(f"{binary} cannot be started: {error}") from error
-    try:
-        async with asyncio.timeout(START_TIMEOUT):
-            version = await first_frame(process)
-    except (asyncio.IncompleteReadError, ValueError, TimeoutError) as error:
-        complaint = await _end(process)
-        _uids_in_use.discard(-1 if uid is None else uid)
-        raise SandboxUnavailable(explain(complaint)) from error
-    except BaseException:
-        await _end(process)
-        raise
-    release = None if uid is None else (lambda: _uids_in_use.discard(uid))
-    return Box(process, spec, python=python.path, python_version=version, released=release)
+        process = await _spawn(command_line(binary, python, spec), uid)
+        version = await _hello(process)
+        box = Box(process, spec, python=python.path, python_version=version, released=lambda: _release(uid))
+        return box
+    finally:
+        if box is None:
+            _release(uid)
 
 
 def command_line(binary: Path, python: Interpreter, spec: SandboxSpec) -> list[str]:
@@ -145,6 +128,34 @@ def explain(complaint: str) -> str:
     return f"bwrap cannot start a sandbox ({said[-1] if said else 'it said nothing'}). {'; '.join(found)}"
 
 
+async def _spawn(command: Sequence[str], uid: int | None) -> Process:
+    try:
+        return await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={},
+            start_new_session=True,
+            user=uid,
+            group=uid,
+            extra_groups=None if uid is None else (),
+        )
+    except OSError as error:
+        raise SandboxUnavailable(f"{command[0]} cannot be started: {error}") from error
+
+
+async def _hello(process: Process) -> str:
+    try:
+        async with asyncio.timeout(START_TIMEOUT):
+            return await first_frame(process)
+    except (asyncio.IncompleteReadError, ValueError, TimeoutError) as error:
+        raise SandboxUnavailable(explain(await _end(process))) from error
+    except BaseException:
+        await _end(process)
+        raise
+
+
 def _sysctl(name: str) -> str | None:
     path = Path("/proc/sys") / name.replace(".", "/")
     return path.read_text("ascii").strip() if path.exists() else None
@@ -159,7 +170,12 @@ def _take_uid() -> int:
     return uid
 
 
-async def _end(process: asyncio.subprocess.Process) -> str:
+def _release(uid: int | None) -> None:
+    if uid is not None:
+        _uids_in_use.remove(uid)
+
+
+async def _end(process: Process) -> str:
     with contextlib.suppress(ProcessLookupError):
         process.kill()
     _, complaint = await process.communicate()

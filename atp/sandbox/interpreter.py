@@ -9,6 +9,7 @@ boxes as an ordinary uid, which may not traverse root's directories (a checkout 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import importlib.util
 import os
@@ -22,6 +23,8 @@ from pathlib import Path
 
 from atp.protocol.errors import SandboxUnavailable
 
+_PREFIX = "atp-box-"
+_LOCK = "lock"
 _LEFT_OUT = shutil.ignore_patterns(
     "site-packages", "dist-packages", "test", "tests", "idlelib", "ensurepip", "config-*", "*.a"
 )
@@ -120,10 +123,33 @@ def _reachable(place: Path) -> bool:
 
 @functools.cache
 def _stage() -> Path:
-    stage = Path(tempfile.mkdtemp(prefix="atp-box-"))
+    """A directory anybody may enter, for the life of this process. Also clears up after killed ones."""
+    for old in Path(tempfile.gettempdir()).glob(_PREFIX + "*"):
+        _remove_if_left(old)
+    stage = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    # The lock says that its owner lives; it gets its name when it is held.
+    lock = os.open(stage / "new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    (stage / "new").rename(stage / _LOCK)
     stage.chmod(0o755)
     atexit.register(shutil.rmtree, stage, ignore_errors=True)
     return stage
+
+
+def _remove_if_left(stage: Path) -> None:
+    try:
+        if stage.lstat().st_uid != os.geteuid():
+            return
+        lock = os.open(stage / _LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # Just being made, just being removed, or not one of ours.
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(stage, ignore_errors=True)
+    except BlockingIOError:
+        return  # Its owner lives.
+    finally:
+        os.close(lock)
 
 
 def _copied(executable: Path, prefix: Path, stdlib: Path) -> tuple[tuple[Path, Path], ...]:
