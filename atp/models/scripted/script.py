@@ -149,21 +149,24 @@ class Script(Frozen):
         Raises:
             InvalidInput: See `load`.
         """
-        loader = yaml.SafeLoader(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                raise InvalidInput(f"script {source}: is empty; give it steps")
-            _refuse_repeated_keys(node, source)
-            value = loader.construct_document(node)
-        except yaml.YAMLError as error:
-            raise InvalidInput(f"script {source}: is not YAML: {error}") from error
-        finally:
-            loader.dispose()
+        node, value = _parsed(text, source)
         try:
             return cls.model_validate(value)
         except ValidationError as error:
             raise InvalidInput("\n".join(_problems(error, node, source))) from error
+
+
+def _parsed(text: str, source: str) -> tuple[yaml.Node, object]:
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is None:
+            raise InvalidInput(f"script {source}: is empty; give it steps")
+        _refuse_repeated_keys(node, source)
+        return node, loader.construct_document(node)
+    # PyYAML lets ValueError through for dates and numbers that are none.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"script {source}: is not YAML: {error}") from error
 
 
 def _refuse_repeated_keys(node: yaml.Node, source: str) -> None:

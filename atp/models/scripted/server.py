@@ -129,13 +129,16 @@ class ScriptedServer:
         if session is not None and task is not None:
             session.unrecorded.add(task)
         try:
-            answer = await exchange.answer()
-            return await self._deliver(exchange, answer)
-        except (asyncio.CancelledError, *_CLIENT_GONE):
-            if not exchange.recorded:
-                exchange.cut()
-                await self._record(exchange)
+            return await self._deliver(exchange, await exchange.answer())
+        except asyncio.CancelledError:
+            await self._record_cut(exchange)
             raise
+        except _CLIENT_GONE:
+            await self._record_cut(exchange)
+            return _hung_up(request)
+        except OSError:
+            # The log cannot be written, and nothing may be answered that it does not hold.
+            return _hung_up(request)
         finally:
             if session is not None and task is not None:
                 session.unrecorded.discard(task)
@@ -164,11 +167,16 @@ class ScriptedServer:
                 record.pop("body", None)
                 session.records.append(record)
         try:
-            # A cut request still waits: the log's promise does not depend on the client.
+            # Shielded: the log's promise does not depend on the client staying.
             await asyncio.shield(written)
         except OSError as error:
             self._fatal(error)
-            raise ConnectionResetError("the wire log cannot be written") from error
+            raise
+
+    async def _record_cut(self, exchange: _Exchange) -> None:
+        if not exchange.recorded:
+            exchange.cut()
+            await self._record(exchange)
 
 
 class _Exchange:
@@ -268,6 +276,13 @@ class _Exchange:
         if self._body is not None:
             record["body"] = _readable(self._body)
         return record
+
+
+def _hung_up(request: web.BaseRequest) -> web.StreamResponse:
+    """Break the connection; what is returned for form's sake can no longer be sent."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response(status=500)
 
 
 def _split(path: str) -> tuple[str | None, str]:

@@ -84,9 +84,10 @@ def _messages(raw: object) -> Iterator[Message]:
         where = f"messages[{index}]"
         if not isinstance(item, dict):
             raise _bad(f"{where}: not an object")
-        role = _ROLES.get(item.get("role", ""))
+        named = item.get("role")
+        role = _ROLES.get(named) if isinstance(named, str) else None
         if role is None:
-            raise _bad(f"{where}.role: {item.get('role')!r} is none of {', '.join(_ROLES)}")
+            raise _bad(f"{where}.role: {named!r} is none of {', '.join(_ROLES)}")
         call_id = item.get("tool_call_id")
         if role == "tool" and not isinstance(call_id, str):
             raise _bad(f"{where}.tool_call_id: a tool message says which call it answers")
@@ -136,7 +137,10 @@ def _tools(raw: object) -> Iterator[ToolOffer]:
         parameters = function.get("parameters") or {}
         if not isinstance(parameters, dict):
             raise _bad(f"tools[{index}].function.parameters: not an object")
-        yield ToolOffer(function["name"], function.get("description") or "", parameters)
+        description = function.get("description") or ""
+        if not isinstance(description, str):
+            raise _bad(f"tools[{index}].function.description: not a string")
+        yield ToolOffer(function["name"], description, parameters)
 
 
 def _completion(reply: Reply) -> dict[str, Any]:
