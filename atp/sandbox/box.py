@@ -109,10 +109,11 @@ class Box(Sandbox):
         timeout: float | None = None,
     ) -> ExecResult:
         until = time.monotonic() + (self.spec.timeout if timeout is None else timeout)
-        command = await self._start(argv, env, cwd, keep_stdout=self.spec.output)
+        command = await self._begin(argv, env, cwd, keep_stdout=self.spec.output)
         feeding = asyncio.create_task(self._feed(command, stdin))
         try:
             async with asyncio.timeout(until - time.monotonic()):
+                await command.started
                 return await command.wait()
         except TimeoutError:
             command.mark_timed_out()
@@ -122,13 +123,15 @@ class Box(Sandbox):
             raise
         finally:
             feeding.cancel()
-            with contextlib.suppress(asyncio.CancelledError, InfrastructureError):
-                await feeding
+            # It fails only when the box is gone, which whoever waits for the command is told too.
+            await asyncio.gather(feeding, return_exceptions=True)
 
     async def start(
         self, argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str | None = None
     ) -> SandboxProcess:
-        return await self._start(argv, env, cwd, keep_stdout=None)
+        command = await self._begin(argv, env, cwd, keep_stdout=None)
+        await command.started
+        return command
 
     async def write(self, path: str, data: bytes) -> None:
         parts = path.removeprefix("/box/").split("/")
@@ -152,7 +155,7 @@ class Box(Sandbox):
         await _end(self._process)
         await self._reader
 
-    async def _start(
+    async def _begin(
         self,
         argv: Sequence[str],
         env: Mapping[str, str] | None,
@@ -178,7 +181,6 @@ class Box(Sandbox):
         if len(payload) > MAX_PAYLOAD or any("\0" in field for field in fields):
             raise SandboxError("a command line for the sandbox is too long, or has a NUL character")
         await self._send(START, number, payload)
-        await command.started
         return command
 
     async def _feed(self, command: BoxProcess, stdin: bytes) -> None:

@@ -58,14 +58,16 @@ class Command:
     """One started command and its streams."""
 
     def __init__(
-        self, number: int, pid: int, stdin: int, stdout: int, stderr: int, keep: dict[int, int]
+        self, number: int, pid: int, streams: tuple[int, int, int], told: int, keep: dict[int, int]
     ) -> None:
         self.number = number
         self.pid = pid
-        self.stdin: int | None = stdin
+        self.told: int | None = told
+        """Where failing to execute is told; None once it is known."""
+        self.stdin: int | None = streams[0]
         self.pending = bytearray()
         self.stdin_ended = False
-        self.outputs = {stdout: STDOUT, stderr: STDERR}
+        self.outputs = {streams[1]: STDOUT, streams[2]: STDERR}
         self.keep = keep
         """Kind -> bytes still to be kept; a kind that is absent is streamed under a window."""
         self.dropped = {STDOUT: 0, STDERR: 0}
@@ -122,6 +124,8 @@ class Init:
         if self.outgoing:
             poll.register(self.engine_out, select.POLLOUT)
         for command in self.commands.values():
+            if command.told is not None:
+                poll.register(command.told, select.POLLIN)
             if command.stdin is not None and command.pending:
                 poll.register(command.stdin, select.POLLOUT)
             if len(self.outgoing) < WINDOW:
@@ -194,27 +198,29 @@ class Init:
     def start(self, number: int, fields: list[bytes]) -> None:
         cwd, keep_stdout, keep_stderr, count, *rest = fields
         argv, env = rest[: int(count)], rest[int(count) :]
-        # Failing to execute is told through a pipe that closes by itself when it works.
+        # Failing to execute is told through a pipe that closes by itself when it works. Nobody waits
+        # for it: what else runs in the box may stop the child on its way.
         stdin, stdout, stderr, told = os.pipe(), os.pipe(), os.pipe(), os.pipe()
         pid = os.fork()
         if pid == 0:
             self.become(cwd, argv, env, (stdin[0], stdout[1], stderr[1]), told[1])
         for inherited in (stdin[0], stdout[1], stderr[1], told[1]):
             os.close(inherited)
-        problem = os.read(told[0], 4096)
-        os.close(told[0])
-        if problem:
-            for ours in (stdin[1], stdout[0], stderr[0]):
-                os.close(ours)
-            self.send(FAILED, number, problem)
-            return
         for ours in (stdin[1], stdout[0], stderr[0]):
             os.set_blocking(ours, False)
         keep = {STDERR: int(keep_stderr)}
         if keep_stdout:
             keep[STDOUT] = int(keep_stdout)
-        self.commands[number] = Command(number, pid, stdin[1], stdout[0], stderr[0], keep)
-        self.send(STARTED, number)
+        self.commands[number] = Command(number, pid, (stdin[1], stdout[0], stderr[0]), told[0], keep)
+
+    def settle(self, command: Command) -> None:
+        """Say whether the command could be executed, once that is known."""
+        if command.told is None:
+            return
+        problem = os.read(command.told, 4096)
+        os.close(command.told)
+        command.told = None
+        self.send(FAILED if problem else STARTED, command.number, problem)
 
     def become(
         self, cwd: bytes, argv: list[bytes], env: list[bytes], streams: tuple[int, int, int], told: int
@@ -243,6 +249,8 @@ class Init:
             os._exit(127)
 
     def move_streams(self, command: Command, ready: dict[int, int]) -> None:
+        if command.told in ready:
+            self.settle(command)
         if command.stdin is not None and command.stdin in ready:
             self.feed(command)
         for pipe in [pipe for pipe in command.outputs if pipe in ready]:
@@ -301,6 +309,7 @@ class Init:
                 self.finish(by_pid[pid], status)
 
     def finish(self, command: Command, status: int) -> None:
+        self.settle(command)
         # What is in the pipes belongs to the command; what a process it left behind may still
         # write does not, and nobody waits for it.
         for pipe in list(command.outputs):

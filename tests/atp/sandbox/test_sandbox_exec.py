@@ -106,6 +106,15 @@ async def test_time_that_is_up_kills_the_command_and_what_it_left_behind() -> No
     assert left.stdout.count(b"/proc/") == 2  # process 1 and ls itself
 
 
+async def test_a_process_that_stops_all_others_does_not_outlast_the_time() -> None:
+    hostile = "import os\nwhile True:\n  try: os.kill(-1, 19)\n  except ProcessLookupError: pass"
+    async with await open_sandbox(SandboxSpec()) as box:
+        await box.start([box.python, "-I", "-S", "-c", hostile])
+        result = await box.exec(["sleep", "60"], timeout=0.5)
+        assert (result.timed_out, result.signal) == (True, signal.SIGKILL)
+        assert (await box.exec(["echo", "on"])).stdout == b"on\n"
+
+
 async def test_a_command_that_ends_is_not_waited_for_by_what_it_left_behind() -> None:
     async with await open_sandbox(SandboxSpec()) as box:
         result = await box.exec(["sh", "-c", "sleep 60 & echo done"])

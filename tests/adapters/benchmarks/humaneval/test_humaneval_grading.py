@@ -12,7 +12,7 @@ import pytest
 
 from adapters.benchmarks.humaneval import HumanEval
 from atp.protocol.errors import BenchmarkError, InvalidInput, NotReady, SandboxUnavailable
-from atp.protocol.task import TaskInput
+from atp.protocol.task import SandboxSpec, TaskInput
 from atp.protocol.trace import Grade, TaskTrace
 from atp.sandbox import bwrap
 
@@ -104,6 +104,16 @@ async def test_a_wrong_solution_scores_zero_and_says_why(tasks: Sequence[TaskInp
     code, reason = WRONG[name]
     result = await grade(tasks[0], fenced(code), timeout=1.5 if reason == "timed out" else 20)
     assert (result.score, result.passed, result.reason) == (0.0, False, reason)
+
+
+async def test_memory_of_many_processes_is_named_as_what_killed_it(tasks: Sequence[TaskInput]) -> None:
+    code = (
+        "    import os, time\n    for _ in range(6):\n        if os.fork() == 0:\n"
+        "            held = b'x' * (60 << 20); time.sleep(30)\n    time.sleep(30)\n    return 1\n"
+    )
+    task = tasks[0].model_copy(update={"sandbox": SandboxSpec(memory=100 << 20)})
+    result = await grade(task, fenced(code), timeout=20)
+    assert (result.score, result.reason) == (0.0, "killed: memory limit")
 
 
 SIGNATURE = "def has_close_elements(numbers, threshold):\n"
