@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 import secrets
 import sys
@@ -175,7 +176,8 @@ class ScriptedEndpoint:
     async def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
         number = command["n"] = next(self._numbers)
         answered = self._control.expect(number)
-        self._pipe.write(orjson.dumps(command, option=orjson.OPT_APPEND_NEWLINE))
+        # Not orjson: it knows no integer above 64 bits, and expected arguments may hold one.
+        self._pipe.write(json.dumps(command).encode() + b"\n")
         answer = await answered
         if (error := answer.get("error")) is not None:
             raise InvalidInput(f"scripted endpoint: {error['message']}", code=error["code"])

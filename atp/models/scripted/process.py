@@ -15,6 +15,7 @@ ends. Ctrl-C is the engine's to act on and is ignored here.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -89,7 +90,7 @@ async def _obey(
 ) -> None:
     async with asyncio.TaskGroup() as group:
         while line := await control_in.readline():
-            group.create_task(_obey_one(orjson.loads(line), control_out, server))
+            group.create_task(_obey_one(json.loads(line), control_out, server))
 
 
 async def _obey_one(

@@ -11,19 +11,22 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import AfterValidator, Field, JsonValue, ValidationError, model_validator
 
 from atp.models.scripted.steps import FinishReason, wire_arguments
 from atp.protocol.base import Frozen
 from atp.protocol.errors import InvalidInput
 
+MOST_TOKENS = 2**53
+"""The largest integer that every JSON reader takes exactly (RFC 8259, section 6)."""
+
 
 class ScriptUsage(Frozen):
     """Tokens of one reply as the script states them. What it leaves out is not on the wire."""
 
-    input_tokens: int = Field(ge=0)
+    input_tokens: int = Field(ge=0, le=MOST_TOKENS)
     """Cached ones included."""
-    output_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0, le=MOST_TOKENS)
     """Reasoning included."""
     cache_read_tokens: int | None = Field(default=None, ge=0)
     cache_write_tokens: int | None = Field(default=None, ge=0)
@@ -83,7 +86,14 @@ class ScriptStep(Frozen):
         return self
 
 
-Steps = Annotated[tuple[ScriptStep, ...], Field(min_length=1)]
+def _at_least_one(steps: tuple[ScriptStep, ...]) -> tuple[ScriptStep, ...]:
+    # Not `min_length`: it would also complain where the only step is the mistake.
+    if not steps:
+        raise ValueError("no step; give at least one")
+    return steps
+
+
+Steps = Annotated[tuple[ScriptStep, ...], AfterValidator(_at_least_one)]
 
 
 class TaskSteps(Frozen):
@@ -163,6 +173,7 @@ def _parsed(text: str, source: str) -> tuple[yaml.Node, object]:
         if node is None:
             raise InvalidInput(f"script {source}: is empty; give it steps")
         _refuse_repeated_keys(node, source)
+        _refuse_half_characters(node, source)
         return node, loader.construct_document(node)
     # PyYAML lets ValueError through for dates and numbers that are none.
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -181,6 +192,15 @@ def _refuse_repeated_keys(node: yaml.Node, source: str) -> None:
                         f"script {source}, line {key.start_mark.line + 1}: key {name!r} stands here twice"
                     )
                 seen.add(name)
+
+
+def _refuse_half_characters(node: yaml.Node, source: str) -> None:
+    # YAML can escape them, UTF-8 and hence the wire cannot carry them.
+    for child in _nodes(node):
+        if isinstance(child, yaml.ScalarNode) and any("\ud800" <= c <= "\udfff" for c in child.value):
+            raise InvalidInput(
+                f"script {source}, line {child.start_mark.line + 1}: half a surrogate pair is no character"
+            )
 
 
 def _nodes(node: yaml.Node) -> Iterator[yaml.Node]:

@@ -160,9 +160,10 @@ class ScriptedServer:
         record = exchange.record()
         exchange.recorded = True
         written = self._log.append(record)
-        session = exchange.session
-        if session is not None:
+        session, task = exchange.session, asyncio.current_task()
+        if session is not None and task is not None:
             session.written = written
+            session.unrecorded.discard(task)
             if exchange.is_model_call:
                 record.pop("body", None)
                 session.records.append(record)

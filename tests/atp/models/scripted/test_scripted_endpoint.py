@@ -154,6 +154,18 @@ async def test_the_oracle_calls_and_then_answers(endpoint: ScriptedEndpoint) -> 
     assert second.choices[0].message.content == "blue"
 
 
+async def test_expected_arguments_reach_the_wire_exactly(endpoint: ScriptedEndpoint) -> None:
+    arguments: JsonValue = {"big": 2**70, "float": 2.0, "text": "Łódź \u2028"}
+    expected: JsonValue = {"actions": [{"name": "look", "arguments": arguments}]}
+    session = await endpoint.open(fresh(), policy={"kind": "oracle", "expected": expected})
+    async with client(session) as asking:
+        reply = await asking.chat.completions.create(model="m", messages=ASKED, tools=TOOLS)
+    calls = reply.choices[0].message.tool_calls or []
+    assert [call.function.arguments for call in calls if call.type == "function"] == [
+        '{"big":1180591620717411303424,"float":2.0,"text":"Łódź \u2028"}'
+    ]
+
+
 async def test_a_retry_gets_the_same_content_under_a_new_id(endpoint: ScriptedEndpoint) -> None:
     session = await endpoint.open(fresh(), policy=ORACLE)
     async with client(session) as asking:
