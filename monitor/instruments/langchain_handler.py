@@ -43,8 +43,8 @@ class Hooks(Protocol):
     def model_ended(self, run_id: UUID, response: Any) -> None:
         """A model call has answered with an `LLMResult`."""
 
-    def model_failed(self, run_id: UUID, error: BaseException, response: Any) -> None:
-        """A model call has failed, possibly with an `LLMResult` of what had come."""
+    def model_failed(self, run_id: UUID, error: BaseException) -> None:
+        """A model call has failed."""
 
 
 _Hook: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
@@ -157,6 +157,6 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
 
         @_guarded
         async def on_llm_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
-            self.instrument.model_failed(run_id, error, more.get("response"))
+            self.instrument.model_failed(run_id, error)
 
     return Handler

@@ -138,16 +138,16 @@ class LangGraphInstrument:
         finally:
             call.span.end()
 
-    def model_failed(self, run_id: UUID, error: BaseException, response: Any) -> None:
+    def model_failed(self, run_id: UUID, error: BaseException) -> None:
         """A model call has failed; what came of a stream before that is kept."""
         call = self._calls.pop(run_id, None)
         if call is None:
             return
         try:
-            if response is not None and getattr(response, "generations", None):
-                message = getattr(response.generations[0][0], "message", None)
-                if message is not None:
-                    call.span.set_messages(v.OUTPUT_MESSAGES, [canonical(message, call.reply().reasoning)])
+            # LangChain hands nothing on of a stream that breaks; the copy has what came.
+            form = _partial(call.reply()) if call.copy is not None else None
+            if form is not None:
+                call.span.set_messages(v.OUTPUT_MESSAGES, [form])
         finally:
             call.span.end(error)
 
@@ -245,6 +245,17 @@ class _ModelCall:
         except Exception as error:
             self.instrument.failed("copied response", error)
             return ChatReply()
+
+
+def _partial(reply: ChatReply) -> dict[str, Any] | None:
+    parts: list[dict[str, Any]] = []
+    if reply.reasoning is not None:
+        parts.append({"type": "reasoning", "content": reply.reasoning})
+    if reply.text is not None:
+        parts.append({"type": "text", "content": reply.text})
+    for call in reply.calls:
+        parts.append({"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments})
+    return {"role": "assistant", "parts": parts} if parts else None
 
 
 def _set(span: SpanHandle, name: str, value: AttributeValue) -> None:

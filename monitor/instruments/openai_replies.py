@@ -26,6 +26,7 @@ class ChatReply:
     model: str | None = None
     finish_reason: str | None = None
     reasoning: str | None = None
+    text: str | None = None
     calls: list[AnnouncedCall] = field(default_factory=list)
 
 
@@ -34,7 +35,7 @@ def read_reply(content_type: str, content: bytes) -> ChatReply:
 
     Args:
         content_type: Of the response.
-        content: Its bytes, decoded. A stream may be cut short.
+        content: Its bytes, decoded. A stream may be cut short: its last, unfinished line is left out.
 
     Raises:
         ValueError: It is neither a chat completion nor a stream of its chunks.
@@ -54,12 +55,14 @@ def read_reply(content_type: str, content: bytes) -> ChatReply:
             message = choice.get("message") or {}
             reply.finish_reason = choice.get("finish_reason")
             reply.reasoning = _reasoning(message)
+            reply.text = _text(message)
             reply.calls = [_call(call) for call in message.get("tool_calls") or ()]
     return reply
 
 
 def _events(content: bytes) -> Iterator[Mapping[str, Any]]:
-    for line in content.replace(b"\r\n", b"\n").split(b"\n"):
+    *lines, _unfinished = content.replace(b"\r\n", b"\n").split(b"\n")
+    for line in lines:
         data = line[5:].strip() if line.startswith(b"data:") else b""
         if data and data != b"[DONE]":
             yield _object(from_json(data))
@@ -86,6 +89,9 @@ def _delta(reply: ChatReply, choice: Mapping[str, Any], by_index: dict[int, Anno
     reasoning = _reasoning(delta)
     if reasoning is not None:
         reply.reasoning = (reply.reasoning or "") + reasoning
+    text = _text(delta)
+    if text is not None:
+        reply.text = (reply.text or "") + text
     for part in delta.get("tool_calls") or ():
         call = by_index.setdefault(part.get("index", 0), AnnouncedCall())
         piece = _call(part)
@@ -97,6 +103,11 @@ def _delta(reply: ChatReply, choice: Mapping[str, Any], by_index: dict[int, Anno
 def _call(call: Mapping[str, Any]) -> AnnouncedCall:
     function = call.get("function") or {}
     return AnnouncedCall(call.get("id") or "", function.get("name") or "", function.get("arguments") or "")
+
+
+def _text(message: Mapping[str, Any]) -> str | None:
+    text = message.get("content")
+    return text if isinstance(text, str) and text else None
 
 
 def _reasoning(message: Mapping[str, Any]) -> str | None:
