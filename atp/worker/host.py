@@ -96,7 +96,7 @@ class WorkerHost:
         failure: BaseException | None = None
         started = time.monotonic()
         try:
-            trace = await _run_harness(attempt, self._link, recorder)
+            trace = await _run_harness(attempt, self._link, self._spans, recorder)
         except BaseException as error:  # noqa: BLE001  whatever a harness raises, SystemExit too, ends its attempt only
             failure = error
         elapsed = time.monotonic() - started
@@ -121,11 +121,13 @@ class WorkerHost:
         self._link.send(Lane.CONTROL, {"type": "outcome", "outcome": outcome.model_dump(mode="json")})
 
 
-async def _run_harness(attempt: StartAttempt, link: Link, recorder: SpanRecorder) -> TaskTrace:
+async def _run_harness(
+    attempt: StartAttempt, link: Link, spans: SpanSender, recorder: SpanRecorder
+) -> TaskTrace:
     runner: AgentRunner = load(attempt.runner)()
     instrument: Instrument | None = load(attempt.instrument)(recorder) if attempt.instrument else None
     binding = AgentBinding(
-        _LinkPort(attempt.run_id, link, recorder),
+        _LinkPort(attempt.run_id, link, spans, recorder),
         system_prompt=attempt.system_prompt,
         tools=attempt.tools,
         has_user=attempt.has_user,
@@ -152,9 +154,10 @@ async def _run_harness(attempt: StartAttempt, link: Link, recorder: SpanRecorder
 class _LinkPort:
     """The engine, as a binding sees it."""
 
-    def __init__(self, run_id: str, link: Link, recorder: SpanRecorder) -> None:
+    def __init__(self, run_id: str, link: Link, spans: SpanSender, recorder: SpanRecorder) -> None:
         self._run_id = run_id
         self._link = link
+        self._spans = spans
         self._recorder = recorder
 
     async def call(
@@ -163,6 +166,7 @@ class _LinkPort:
         """See `BindingPort.call`."""
         parent_id, source = self._recorder.tool_parent(call_id, parent)
         span_id = self._recorder.allocate()
+        self._spans.flush()  # what led to the call leaves this process with it
         with self._recorder.as_current(span_id):
             reply = await self._link.request(
                 Lane.CALL,

@@ -20,8 +20,8 @@ from atp.worker.messages import Packed, pack_end, pack_start
 
 BATCH_RECORDS = 256
 BATCH_BYTES = 512 << 10
-DELAY = 0.01
-"""Seconds a record waits for company."""
+DELAY = 0.025
+"""Seconds a record waits for company; a tool call and the end of an attempt send it at once."""
 WINDOW = 8
 """Batches sent and not yet acknowledged."""
 ATTEMPT_RECORDS = 512
