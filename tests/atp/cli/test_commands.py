@@ -1,0 +1,213 @@
+"""The commands as another program sees them: one JSON object, an exit code, and words on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_task_protocol import __version__
+from atp.cli import main
+
+SCRIPT = Path(sys.executable).parent / "atp"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a command line left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def atp(*arguments: str, **variables: str) -> Ended:
+    """Run a command line in this process: a start of its own costs half a second each."""
+    output, errors = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
+        patch.setattr(sys, "argv", ["atp", *arguments])
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        with pytest.raises(SystemExit) as ended:
+            main()
+    code = ended.value.code
+    assert code is None or isinstance(code, int)
+    return Ended(code or 0, output.getvalue(), errors.getvalue())
+
+
+def atp_json(*arguments: str, exit_code: int = 0, **variables: str) -> Any:
+    """Run the command with `--json`; all of its standard output is one object."""
+    run = atp(*arguments, "--json", **variables)
+    assert run.returncode == exit_code, run.stderr
+    return json.loads(run.stdout)
+
+
+def _named(rows: list[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+    [row] = [row for row in rows if row["name"] == name]
+    return row
+
+
+def test_the_version_is_the_distributions() -> None:
+    run = subprocess.run([SCRIPT, "--version"], capture_output=True, text=True, check=True)
+    assert run.stdout == f"atp {__version__}\n"
+
+
+def test_help_and_version_import_no_model_of_data_and_no_table() -> None:
+    code = (
+        "import sys\nsys.argv = ['atp', '--help']\nimport agent_task_protocol\n"
+        "try:\n    agent_task_protocol.main()\nexcept SystemExit:\n    pass\n"
+        "print(sorted({'pydantic', 'rich', 'sqlalchemy', 'asyncio'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[-1] == "[]"
+
+
+def test_benchmarks_are_listed_with_what_is_missing(tmp_path: Path) -> None:
+    rows = atp_json("list", "benchmarks", ATP_HOME=str(tmp_path))["benchmarks"]
+    keys = "name title zone category capability year era difficulty tasks sandbox dataset revision license"
+    assert {*keys.split(), "ready", "missing", "data_seen"} <= rows[0].keys()
+    assert _named(rows, "humaneval")["missing"] == "atp data get humaneval"
+    assert _named(rows, "ledger")["missing"] is None
+
+
+def test_a_list_is_narrowed_by_value() -> None:
+    rows = atp_json("list", "benchmarks", "--where", "category=tool-use", "--where", "sandbox=false")[
+        "benchmarks"
+    ]
+    assert [row["name"] for row in rows] == ["ledger"]
+
+
+def test_a_list_is_not_narrowed_by_what_it_does_not_have() -> None:
+    run = atp("list", "benchmarks", "--where", "colour=red")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "there is no 'colour'" in run.stderr
+
+
+def test_harnesses_are_listed_with_what_is_missing(tmp_path: Path) -> None:
+    row = _named(atp_json("list", "harnesses", ATP_HOME=str(tmp_path))["harnesses"], "langgraph")
+    assert {"name", "package", "version", "dialects", "ready", "missing"} <= row.keys()
+    assert (row["ready"], row["missing"]) == (False, "atp env create langgraph")
+
+
+def test_models_are_listed_with_their_keys_missing() -> None:
+    rows = atp_json("list", "models")["models"]
+    assert _named(rows, "scripted/oracle")["simulated"] is True
+    assert "OPENAI_API_KEY" in _named(rows, "openai/MODEL")["missing"]
+
+
+@pytest.mark.parametrize("what", ["benchmarks", "harnesses", "models"])
+def test_a_table_fits_eighty_columns(what: str) -> None:
+    lines = atp("list", what, COLUMNS="80").stdout.splitlines()
+    assert len(lines) > 2
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_card_is_shown_whole() -> None:
+    card = atp_json("show", "harness", "thinloop")
+    assert card["runner"] == "thinloop.runner:ThinLoopRunner"
+
+
+def test_an_unknown_name_is_wrong_usage() -> None:
+    run = atp("show", "benchmark", "legder", "--json")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("atp: no benchmark is called 'legder' (nearest: ledger)")
+
+
+def test_an_unknown_command_is_wrong_usage() -> None:
+    assert atp("lits").returncode == 2
+
+
+def test_resolve_says_ready() -> None:
+    assert atp_json("resolve", "ledger", "thinloop", "scripted/oracle")["ready"] is True
+
+
+def test_resolve_ends_with_3_and_still_prints_when_something_is_missing(tmp_path: Path) -> None:
+    found = atp_json(
+        "resolve", "humaneval", "langgraph", "scripted/noop", exit_code=3, ATP_HOME=str(tmp_path)
+    )
+    assert found["ready"] is False
+    assert len(found["problems"]) == 2
+    assert found["environment"] is None
+
+
+def test_a_broken_plugin_ends_with_3_and_its_name(tmp_path: Path) -> None:
+    information = tmp_path / "broken-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n", encoding="utf-8"
+    )
+    (information / "entry_points.txt").write_text("[atp.harnesses]\nbroken = gone:CARD\n", encoding="utf-8")
+    run = subprocess.run(
+        [SCRIPT, "list", "harnesses"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 3
+    assert "harness 'broken' (gone:CARD) of broken 1.0 cannot be loaded: ModuleNotFoundError" in run.stderr
+
+
+def test_data_are_listed_got_and_checked(tmp_path: Path) -> None:
+    home = str(tmp_path)
+    assert atp_json("data", "list", "humaneval", ATP_HOME=home)["path"] is None
+    assert atp("data", "check", "humaneval", ATP_HOME=home).returncode == 1
+    got = atp_json("data", "get", "humaneval", ATP_HOME=home)
+    assert {"name", "source", "revision", "sha256", "path", "rows"} <= got.keys()
+    assert got["rows"] == 164  # https://arxiv.org/abs/2107.03374
+    assert atp_json("data", "check", "humaneval", ATP_HOME=home)["problems"] == []
+
+
+def test_environments_are_listed_with_their_packages() -> None:
+    rows = atp_json("env", "list")["environments"]
+    [own] = [row for row in rows if row["harness"] == "thinloop"]
+    assert own["python"] == sys.executable
+    assert own["packages"]["agent-task-protocol"] == __version__
+
+
+def test_an_answer_is_graded_without_an_agent(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text(
+        '{"task_id": "a", "instruction": "Say yes.", "expected": {"outputs": ["yes"]}}\n', "utf-8"
+    )
+    assert atp_json("score", f"file:{tasks}", "a", "--answer", "yes")["score"] == 1.0
+    answer = tmp_path / "answer"
+    answer.write_text("no", encoding="utf-8")
+    graded = atp_json("score", f"file:{tasks}", "a", "--answer-file", str(answer))
+    assert (graded["score"], graded["passed"], graded["task_id"]) == (0.0, False, "a")
+
+
+def test_a_task_without_gold_has_no_score_and_ends_with_1(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('{"task_id": "a", "instruction": "Say anything."}\n', encoding="utf-8")
+    assert atp_json("score", f"file:{tasks}", "a", "--answer", "x", exit_code=1)["score"] is None
+
+
+def test_an_unknown_task_is_answered_with_the_nearest() -> None:
+    run = atp("score", "ledger", "ledger-0001", "--answer", "x")
+    assert run.returncode == 2
+    assert "nearest: ledger-001" in run.stderr
+
+
+def test_an_answer_is_given_one_way() -> None:
+    assert atp("score", "ledger", "ledger-001").returncode == 2
+
+
+def test_doctor_says_what_is_missing(tmp_path: Path) -> None:
+    checks = atp_json("doctor", exit_code=1, ATP_HOME=str(tmp_path))["checks"]
+    assert {"name", "ok", "detail"} == checks[0].keys()
+    assert _named(checks, "uv")["ok"] is True
+    assert "atp data get humaneval" in _named(checks, "data of humaneval")["detail"]
