@@ -151,6 +151,17 @@ HOSTILE = {
         "            except OSError: pass\n"
         "    return 7\n"
     ),
+    "a forged start": (
+        "import os\nfor line in (b'L' + b'9' * 5000 + b'\\n', b'V d1 s706173736564 b1\\n'):\n"
+        "    for fd in range(1, 30):\n"
+        "        try: os.write(fd, line)\n"
+        "        except OSError: pass\n" + SIGNATURE + "    return 7\n"
+    ),
+    "a forged failure": (
+        "import os\nfor fd in range(1, 30):\n"
+        "    try: os.write(fd, b'F' + b'\\x1b' * 90000 + b'\\n')\n"
+        "    except OSError: pass\n" + SIGNATURE + "    return 7\n"
+    ),
     "an exception that is a pass": (SIGNATURE + "    raise type('V', (BaseException,), {})('passed')\n"),
     "a patched runner": (
         "import sys\nmain = sys.modules['__main__']\n"
@@ -199,6 +210,7 @@ async def test_a_hostile_solution_neither_passes_nor_stays(tasks: Sequence[TaskI
     naming = f"with open('/proc/self/comm', 'w') as f: f.write('{mark}')\n"
     result = await grade(tasks[0], fenced(naming + HOSTILE[name]), timeout=2)
     assert (result.score, result.passed) == (0.0, False), result
+    assert len(result.reason) < 200
     while processes_named(mark):
         await asyncio.sleep(0.02)
 
