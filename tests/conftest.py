@@ -32,7 +32,7 @@ for _name in (
 ):
     os.environ.pop(_name, None)
 
-pytest_plugins = ["tests.foreign_endpoint"]
+pytest_plugins = ["tests.foreign_endpoint", "tests.humaneval_data"]
 
 
 @pytest.hookimpl(wrapper=True)
