@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -21,8 +20,10 @@ async def misbehave(options: Mapping[str, Any]) -> None:
     if "write_fd1" in options:
         os.write(1, str(options["write_fd1"]).encode())
     if "orphan" in options:
-        child = subprocess.Popen([sys.executable, "-c", _IGNORES_SIGTERM], start_new_session=True)
-        Path(options["orphan"]).write_text(str(child.pid), encoding="utf-8")
+        child = os.posix_spawn(
+            sys.executable, [sys.executable, "-c", _IGNORES_SIGTERM], os.environ, setsid=True
+        )
+        Path(options["orphan"]).write_text(str(child), encoding="utf-8")
     if "exit" in options:
         os._exit(int(options["exit"]))
     if "sys_exit" in options:
