@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, case, insert, select, update
+from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from atp.protocol.errors import StoreError
 from atp.protocol.spans import SpanStatus
@@ -22,7 +22,48 @@ from atp.store.json_text import encode
 from atp.store.operations import Body, CallRow, Operation, call_row
 from atp.store.rows import AttemptStart, moment, nanoseconds
 from atp.store.schema import RUNNING, attempts, bodies, calls, cells, grades, leases, slots, spans
-from atp.store.statements import insert_for
+from atp.store.statements import Prepared, insert_for
+
+_TOKENS = tuple(Usage.model_fields)
+_CALL_COLUMNS = tuple(column.name for column in calls.columns)
+
+_SLOT = Prepared(
+    select(slots.c.cell_id, cells.c.experiment_id, leases.c.holder)
+    .select_from(slots)
+    .join(cells, cells.c.id == slots.c.cell_id)
+    .join(leases, leases.c.experiment_id == cells.c.experiment_id, isouter=True)
+    .where(slots.c.id == bindparam("slot"))
+)
+_BEGIN = Prepared(
+    insert(attempts), ["run_id", "slot_id", "cell_id", "try_number", "trace_id", "started_ns", "status"]
+)
+_ATTEMPT = Prepared(
+    select(attempts.c.status, cells.c.experiment_id)
+    .join(cells, cells.c.id == attempts.c.cell_id)
+    .where(attempts.c.run_id == bindparam("run"))
+)
+_CALLS = Prepared(select(calls).where(calls.c.run_id == bindparam("run")))
+_CALL = Prepared(insert(calls), _CALL_COLUMNS)
+_END = Prepared(
+    update(attempts).where(attempts.c.run_id == bindparam("run")),
+    [
+        "ended_ns",
+        "status",
+        "stop_reason",
+        "turns",
+        "cost",
+        "elapsed",
+        "error_code",
+        "error_fault",
+        "trace_digest",
+        *_TOKENS,
+    ],
+)
+_GRADE = Prepared(
+    insert(grades).returning(grades.c.sequence),
+    [column.name for column in grades.columns if column.name != "sequence"],
+)
+_IN_FORCE = Prepared(update(attempts).where(attempts.c.run_id == bindparam("run")), ["grade_sequence"])
 
 
 def begin(connection: Connection, start: AttemptStart, holders: Mapping[str, str]) -> None:
@@ -36,13 +77,7 @@ def begin(connection: Connection, start: AttemptStart, holders: Mapping[str, str
     Raises:
         StoreError: There is no such slot; or its experiment's lease is not this store's (`lease_lost`).
     """
-    found = connection.execute(
-        select(cells.c.experiment_id, leases.c.holder)
-        .select_from(slots)
-        .join(cells, cells.c.id == slots.c.cell_id)
-        .join(leases, leases.c.experiment_id == cells.c.experiment_id, isouter=True)
-        .where(slots.c.id == start.slot_id)
-    ).first()
+    found = _SLOT.run(connection, {"slot": start.slot_id}).first()
     if found is None:
         raise StoreError(f"there is no slot {start.slot_id!r} to begin an attempt at")
     if found.holder is None or found.holder != holders.get(found.experiment_id):
@@ -51,11 +86,12 @@ def begin(connection: Connection, start: AttemptStart, holders: Mapping[str, str
             f"{found.holder or 'nobody'}, not by this engine",
             code="lease_lost",
         )
-    connection.execute(
-        insert(attempts),
+    _BEGIN.run(
+        connection,
         {
             "run_id": start.run_id,
             "slot_id": start.slot_id,
+            "cell_id": found.cell_id,
             "try_number": start.try_number,
             "trace_id": start.trace_id,
             "started_ns": nanoseconds(start.started_at),
@@ -172,20 +208,21 @@ def grade(connection: Connection, run_id: str, verdict: Grade) -> None:
     status, experiment_id = _require_attempt(connection, run_id)
     if status == RUNNING or not Status(status).gradable:
         raise StoreError(f"run {run_id} is {status}, which is not graded", code="not_gradable")
-    connection.execute(
-        insert(grades),
+    appended = _GRADE.run(
+        connection,
         {
             "run_id": run_id,
             "time_ns": time.time_ns(),
             "score": verdict.score,
             "passed": verdict.passed,
             "reason": verdict.reason,
-            "fault": verdict.fault,
+            "fault": verdict.fault and str(verdict.fault),
             "grader": verdict.grader,
             "grader_version": verdict.grader_version,
             "details": encode(dict(verdict.details)).decode(),
         },
     )
+    _IN_FORCE.run(connection, {"run": run_id, "grade_sequence": appended.scalar_one()})
     note(
         connection,
         "graded",
@@ -203,21 +240,14 @@ def _document(trace: TaskTrace) -> Body:
 
 def _require_attempt(connection: Connection, run_id: str) -> tuple[str, str]:
     """(status, experiment) of an attempt."""
-    found = connection.execute(
-        select(attempts.c.status, cells.c.experiment_id)
-        .join(slots, slots.c.id == attempts.c.slot_id)
-        .join(cells, cells.c.id == slots.c.cell_id)
-        .where(attempts.c.run_id == run_id)
-    ).first()
+    found = _ATTEMPT.run(connection, {"run": run_id}).first()
     if found is None:
         raise StoreError(f"there is no run {run_id!r}")
     return found.status, found.experiment_id
 
 
 def _store_calls(connection: Connection, run_id: str, listed: list[CallRow]) -> None:
-    stored = {
-        row.position: tuple(row) for row in connection.execute(select(calls).where(calls.c.run_id == run_id))
-    }
+    stored = {row.position: tuple(row) for row in _CALLS.run(connection, {"run": run_id})}
     new: list[CallRow] = []
     for row in listed:
         before = stored.get(row[1])
@@ -229,25 +259,24 @@ def _store_calls(connection: Connection, run_id: str, listed: list[CallRow]) -> 
                 f"{row[2:]} against {before[2:]}",
                 code="call_altered",
             )
-    if new:
-        names = [column.name for column in calls.columns]
-        connection.execute(insert(calls), [dict(zip(names, row, strict=True)) for row in new])
+    for row in new:
+        _CALL.run(connection, dict(zip(_CALL_COLUMNS, row, strict=True)))
 
 
 def _end(connection: Connection, run_id: str, trace: TaskTrace, digest: str, at_ns: int) -> None:
-    connection.execute(
-        update(attempts)
-        .where(attempts.c.run_id == run_id)
-        .values(
-            ended_ns=at_ns,
-            status=trace.status,
-            stop_reason=trace.stop_reason,
-            turns=trace.turns,
-            cost=trace.cost,
-            elapsed=trace.elapsed,
-            error_code=trace.error.code if trace.error else None,
-            error_fault=trace.error.fault if trace.error else None,
-            trace_digest=digest,
-            **{name: getattr(trace.usage, name) for name in Usage.model_fields},
-        )
+    _END.run(
+        connection,
+        {
+            "run": run_id,
+            "ended_ns": at_ns,
+            "status": trace.status and str(trace.status),
+            "stop_reason": trace.stop_reason and str(trace.stop_reason),
+            "turns": trace.turns,
+            "cost": trace.cost,
+            "elapsed": trace.elapsed,
+            "error_code": trace.error and trace.error.code,
+            "error_fault": trace.error and str(trace.error.fault),
+            "trace_digest": digest,
+            **{name: getattr(trace.usage, name) for name in _TOKENS},
+        },
     )

@@ -10,14 +10,17 @@ from sqlalchemy import Connection, insert
 
 from atp.store.json_text import encode
 from atp.store.schema import journal
+from atp.store.statements import Prepared
+
+_APPEND = Prepared(insert(journal), ["time_ns", "kind", "experiment_id", "run_id", "data"])
 
 
 def note(
     connection: Connection, kind: str, experiment_id: str, run_id: str | None, data: Mapping[str, Any]
 ) -> None:
     """Append an entry; its sequence number is the next one of the whole database."""
-    connection.execute(
-        insert(journal),
+    _APPEND.run(
+        connection,
         {
             "time_ns": time.time_ns(),
             "kind": kind,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, func, select
+from sqlalchemy import ColumnElement, Connection, Row, select
 
 from atp.protocol.errors import InvalidInput, StoreError, UnknownName
 from atp.protocol.spans import ParentSource, Span, SpanEvent, SpanKind, SpanStatus
@@ -39,16 +39,10 @@ from atp.store.schema import (
 _GRADABLE = [str(status) for status in Status if status.gradable]
 _CHUNK = 500  # keys asked for in one query; databases bound the parameters of a statement
 
-_latest_grade = (
-    select(func.max(grades.c.sequence))
-    .where(grades.c.run_id == attempts.c.run_id)
-    .correlate(attempts)
-    .scalar_subquery()
-)
 _attempts_graded = (
     attempts.join(slots, slots.c.id == attempts.c.slot_id)
-    .join(cells, cells.c.id == slots.c.cell_id)
-    .join(grades, grades.c.sequence == _latest_grade, isouter=True)
+    .join(cells, cells.c.id == attempts.c.cell_id)
+    .join(grades, grades.c.sequence == attempts.c.grade_sequence, isouter=True)
 )
 """Every attempt with its slot, its cell, and the grade in force if it has one."""
 
@@ -226,13 +220,12 @@ class StoreReader:
     def _attempt_rows(self, *wanted: ColumnElement[bool]) -> list[AttemptRow]:
         columns: list[ColumnElement[Any]] = [
             *attempts.columns,
-            slots.c.cell_id,
             slots.c.position,
             slots.c.task_id,
             slots.c.repeat,
             slots.c.seed,
             slots.c.task_digest,
-            *(column.label(f"grade_{column.name}") for column in grades.columns),
+            *(grades.c[name].label(f"grade_{name}") for name in Grade.model_fields),
         ]
         ordered = (cells.c.position, slots.c.position, attempts.c.try_number)
         query = select(*columns).select_from(_attempts_graded).where(*wanted).order_by(*ordered)

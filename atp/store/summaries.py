@@ -6,7 +6,7 @@ from sqlalchemy import Connection, and_, case, func, or_, select
 
 from atp.protocol.status import Status
 from atp.store.rows import CellTotals, TokenTotals
-from atp.store.schema import RUNNING, attempts, cells, grades, slots
+from atp.store.schema import RUNNING, attempts, cells, grades
 
 _TOKENS = (
     attempts.c.input_tokens,
@@ -19,23 +19,16 @@ _TOKENS = (
 
 def cell_totals(connection: Connection, experiment_id: str) -> list[CellTotals]:
     """Ended attempts and scores in force, cell by cell, in the experiment's order."""
-    latest = (
-        select(grades.c.run_id, func.max(grades.c.sequence).label("sequence"))
-        .group_by(grades.c.run_id)
-        .subquery()
-    )
     rows = connection.execute(
         select(
             cells.c.id,
             attempts.c.status,
-            func.count(attempts.c.run_id).label("attempts"),
+            func.count(attempts.c.cell_id).label("attempts"),
             func.count(grades.c.score).label("graded"),
             func.sum(grades.c.score).label("score_sum"),
         )
-        .join(slots, slots.c.cell_id == cells.c.id)
-        .join(attempts, and_(attempts.c.slot_id == slots.c.id, attempts.c.status != RUNNING), isouter=True)
-        .join(latest, latest.c.run_id == attempts.c.run_id, isouter=True)
-        .join(grades, grades.c.sequence == latest.c.sequence, isouter=True)
+        .join(attempts, and_(attempts.c.cell_id == cells.c.id, attempts.c.status != RUNNING), isouter=True)
+        .join(grades, grades.c.sequence == attempts.c.grade_sequence, isouter=True)
         .where(cells.c.experiment_id == experiment_id)
         .group_by(cells.c.position, cells.c.id, attempts.c.status)
         .order_by(cells.c.position, attempts.c.status)
@@ -64,8 +57,7 @@ def token_totals(connection: Connection, experiment_id: str) -> list[TokenTotals
             *(func.sum(column) for column in _TOKENS),
             func.sum(case((unknown, 1), else_=0)),
         )
-        .join(slots, slots.c.cell_id == cells.c.id)
-        .join(attempts, attempts.c.slot_id == slots.c.id)
+        .join(attempts, attempts.c.cell_id == cells.c.id)
         .where(cells.c.experiment_id == experiment_id, attempts.c.status != RUNNING)
         .group_by(cells.c.position, cells.c.id)
         .order_by(cells.c.position)

@@ -72,7 +72,7 @@ class Writer:
         self._statements = compile_statements(database.writing.dialect)
         self._recent: OrderedDict[str, None] = OrderedDict()
         self._pid = os.getpid()
-        self._wake = threading.Condition()
+        self._wake = threading.Condition(threading.Lock())
         self._queue: list[_Item] = []
         self._urgent = False
         self._oldest = 0.0

@@ -93,7 +93,7 @@ async def test_results_in_a_loop_beside_a_live_writer_disturb_nothing(store: Sto
         await store.record({}, [start], [span_end(start)])
         await store.end_attempt(run_id, ended(run_id))
         await store.add_grade(run_id, grade(1.0))
-    while not seen:
+    while not seen and not reading.done():
         await asyncio.sleep(0.01)
     over.set()
     await reading

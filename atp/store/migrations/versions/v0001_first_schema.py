@@ -18,7 +18,9 @@ def upgrade() -> None:
         sa.Column("encoding", sa.String(length=8), nullable=False),
         sa.Column("content", sa.LargeBinary(), nullable=True),
         sa.CheckConstraint("(content IS NULL) = (encoding = 'file')", name=op.f("ck_bodies_content")),
-        sa.CheckConstraint("encoding IN ('raw', 'zlib', 'file')", name=op.f("ck_bodies_encoding")),
+        sa.CheckConstraint(
+            "encoding = 'raw' OR encoding = 'zlib' OR encoding = 'file'", name=op.f("ck_bodies_encoding")
+        ),
         sa.PrimaryKeyConstraint("digest", name=op.f("pk_bodies")),
     )
     op.create_table(
@@ -75,6 +77,7 @@ def upgrade() -> None:
         "attempts",
         sa.Column("run_id", sa.Text(), nullable=False),
         sa.Column("slot_id", sa.Text(), nullable=False),
+        sa.Column("cell_id", sa.Text(), nullable=False),
         sa.Column("try_number", sa.Integer(), nullable=False),
         sa.Column("trace_id", sa.String(length=32), nullable=False),
         sa.Column("started_ns", sa.BigInteger(), nullable=False),
@@ -92,21 +95,31 @@ def upgrade() -> None:
         sa.Column("error_code", sa.Text(), nullable=True),
         sa.Column("error_fault", sa.Text(), nullable=True),
         sa.Column("trace_digest", sa.String(length=64), nullable=True),
+        sa.Column("grade_sequence", sa.BigInteger(), nullable=True),
         sa.CheckConstraint("(status = 'running') = (ended_ns IS NULL)", name=op.f("ck_attempts_ended")),
         sa.CheckConstraint("(status = 'running') = (trace_digest IS NULL)", name=op.f("ck_attempts_trace")),
         sa.CheckConstraint(
-            "error_fault IN ('user', 'agent', 'infrastructure', 'benchmark')",
+            "error_fault = 'user' OR error_fault = 'agent' OR error_fault = 'infrastructure' "
+            "OR error_fault = 'benchmark'",
             name=op.f("ck_attempts_error_fault"),
         ),
         sa.CheckConstraint(
-            "status IN ('running', 'completed', 'limit', 'agent_error', 'infra_error', "
-            "'benchmark_error', 'cancelled', 'interrupted')",
+            "status = 'running' OR status = 'completed' OR status = 'limit' "
+            "OR status = 'agent_error' OR status = 'infra_error' OR status = 'benchmark_error' "
+            "OR status = 'cancelled' OR status = 'interrupted'",
             name=op.f("ck_attempts_status"),
         ),
+        sa.ForeignKeyConstraint(["cell_id"], ["cells.id"], name=op.f("fk_attempts_cell_id")),
         sa.ForeignKeyConstraint(["slot_id"], ["slots.id"], name=op.f("fk_attempts_slot_id")),
         sa.ForeignKeyConstraint(["trace_digest"], ["bodies.digest"], name=op.f("fk_attempts_trace_digest")),
         sa.PrimaryKeyConstraint("run_id", name=op.f("pk_attempts")),
         sa.UniqueConstraint("slot_id", "try_number", name=op.f("uq_attempts_slot_id_try_number")),
+    )
+    op.create_index(
+        op.f("ix_attempts_cell_id_status_grade_sequence"),
+        "attempts",
+        ["cell_id", "status", "grade_sequence"],
+        unique=False,
     )
     op.create_table(
         "calls",
@@ -121,7 +134,7 @@ def upgrade() -> None:
         sa.Column("start_ns", sa.BigInteger(), nullable=False),
         sa.Column("end_ns", sa.BigInteger(), nullable=False),
         sa.Column("span_id", sa.Text(), nullable=False),
-        sa.CheckConstraint("id_source IN ('model', 'binding')", name=op.f("ck_calls_id_source")),
+        sa.CheckConstraint("id_source = 'model' OR id_source = 'binding'", name=op.f("ck_calls_id_source")),
         sa.ForeignKeyConstraint(["arguments"], ["bodies.digest"], name=op.f("fk_calls_arguments")),
         sa.ForeignKeyConstraint(["result"], ["bodies.digest"], name=op.f("fk_calls_result")),
         sa.ForeignKeyConstraint(["run_id"], ["attempts.run_id"], name=op.f("fk_calls_run_id")),
@@ -140,7 +153,8 @@ def upgrade() -> None:
         sa.Column("grader_version", sa.Text(), nullable=False),
         sa.Column("details", sa.Text(), nullable=False),
         sa.CheckConstraint(
-            "fault IN ('user', 'agent', 'infrastructure', 'benchmark')", name=op.f("ck_grades_fault")
+            "fault = 'user' OR fault = 'agent' OR fault = 'infrastructure' OR fault = 'benchmark'",
+            name=op.f("ck_grades_fault"),
         ),
         sa.ForeignKeyConstraint(["run_id"], ["attempts.run_id"], name=op.f("fk_grades_run_id")),
         sa.PrimaryKeyConstraint("sequence", name=op.f("pk_grades")),
@@ -177,13 +191,18 @@ def upgrade() -> None:
         sa.Column("events", sa.Text(), nullable=False),
         sa.CheckConstraint("(status = 'open') = (end_ns IS NULL)", name=op.f("ck_spans_ended")),
         sa.CheckConstraint(
-            "kind IN ('agent', 'chain', 'model', 'tool', 'skill')", name=op.f("ck_spans_kind")
+            "kind = 'agent' OR kind = 'chain' OR kind = 'model' OR kind = 'tool' OR kind = 'skill'",
+            name=op.f("ck_spans_kind"),
         ),
         sa.CheckConstraint(
-            "parent_source IN ('root', 'handle', 'call_id', 'context', 'fallback')",
+            "parent_source = 'root' OR parent_source = 'handle' OR parent_source = 'call_id' "
+            "OR parent_source = 'context' OR parent_source = 'fallback'",
             name=op.f("ck_spans_parent_source"),
         ),
-        sa.CheckConstraint("status IN ('open', 'ok', 'error', 'aborted')", name=op.f("ck_spans_status")),
+        sa.CheckConstraint(
+            "status = 'open' OR status = 'ok' OR status = 'error' OR status = 'aborted'",
+            name=op.f("ck_spans_status"),
+        ),
         sa.ForeignKeyConstraint(["run_id"], ["attempts.run_id"], name=op.f("fk_spans_run_id")),
         sa.PrimaryKeyConstraint("run_id", "span_id", name=op.f("pk_spans")),
     )
