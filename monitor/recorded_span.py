@@ -92,13 +92,10 @@ class RecordedSpan:
         for key, value in attributes.items():
             self._attributes[key] = self._attribute(value)
 
-    @property
-    def open(self) -> bool:
-        """Whether it has not ended."""
-        return self.otel.is_recording()
-
     def set(self, name: str, value: AttributeValue) -> None:
         """Set an attribute; names are in `monitor.vocabulary`."""
+        if self._too_late():
+            return
         try:
             self._attributes[name] = self._attribute(value)
         except Exception as error:
@@ -106,6 +103,8 @@ class RecordedSpan:
 
     def set_body(self, name: str, value: Any) -> None:
         """Store a JSON value as a body and name it by digest."""
+        if self._too_late():
+            return
         try:
             digest, content, altered = body(value)
             self._altered += altered
@@ -119,6 +118,8 @@ class RecordedSpan:
 
         A message object that was stored before is taken to be unchanged.
         """
+        if self._too_late():
+            return
         try:
             digest, altered = self._recorder.messages.store(name, messages)
             self._altered += altered
@@ -128,6 +129,8 @@ class RecordedSpan:
 
     def event(self, name: str, attributes: Mapping[str, AttributeValue]) -> None:
         """Note something that happened now."""
+        if self._too_late():
+            return
         try:
             form = {key: self._attribute(value) for key, value in attributes.items()}
             self.events.append(SpanEvent(name, time.time_ns(), form))
@@ -142,9 +145,15 @@ class RecordedSpan:
         """End the span on its behalf, since the attempt is over."""
         self._finish(SpanStatus.ABORTED, error)
 
+    def _too_late(self) -> bool:
+        # The last record has been handed over: what comes now is counted, not slipped into it.
+        if self.otel.is_recording():
+            return False
+        self._recorder.late_spans += 1
+        return True
+
     def _finish(self, status: SpanStatus, error: BaseException | None) -> None:
-        if not self.open:
-            self._recorder.late_spans += 1
+        if self._too_late():
             return
         self._status = status
         self._error = error

@@ -67,7 +67,7 @@ class SpanRecorder:
         self.failures = 0
         """How often recording failed."""
         self.late_spans = 0
-        """Spans that were open when the attempt ended, or started or ended after it."""
+        """Spans open when the attempt ended or started after it, and changes to spans that had ended."""
         self.closed = False
         self._lock = threading.Lock()
         self._noted: list[SpanEvent] = []

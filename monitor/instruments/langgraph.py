@@ -136,6 +136,7 @@ class LangGraphInstrument:
         try:
             self._record_reply(call, response)
         finally:
+            call.ended = True
             call.span.end()
 
     def model_failed(self, run_id: UUID, error: BaseException) -> None:
@@ -149,6 +150,7 @@ class LangGraphInstrument:
             if form is not None:
                 call.span.set_messages(v.OUTPUT_MESSAGES, [form])
         finally:
+            call.ended = True
             call.span.end(error)
 
     def _record_reply(self, call: _ModelCall, response: Any) -> None:
@@ -223,18 +225,29 @@ class _ModelCall:
     streaming: bool = False
     offered: frozenset[str] = frozenset()
     copy: CopiedResponse | None = None
+    ended: bool = False
 
     def answered(self, copy: CopiedResponse) -> None:
         """See `Listener`."""
+        if self._unannounced():
+            return
         self.copy = copy
         if copy.retry_count is not None:
             self.span.set(v.RETRIES, copy.retry_count)
 
     def refused(self, status: int, retry_count: int | None) -> None:
         """See `Listener`."""
+        if self._unannounced():
+            return
         self.span.event(v.FAILED_TRY, {"http.status_code": status, "retry_count": retry_count})
         if retry_count is not None:
             self.span.set(v.RETRIES, retry_count)
+
+    def _unannounced(self) -> bool:
+        if self.ended:
+            # Somebody used the SDK's client in this context without LangChain: no span tells of it.
+            self.instrument.failed("response", LookupError("no model call was announced for a response"))
+        return self.ended
 
     def reply(self) -> ChatReply:
         """What the copied response says; empty where none was copied."""

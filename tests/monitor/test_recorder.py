@@ -200,6 +200,19 @@ def test_ending_a_span_again_is_counted_and_changes_nothing(recorder: SpanRecord
     assert recorder.late_spans == 1
 
 
+def test_a_change_to_a_span_that_has_ended_is_counted_and_stays_out_of_its_record(
+    recorder: SpanRecorder, sink: MemorySink
+) -> None:
+    span = recorder.start(SpanKind.MODEL, "m")
+    span.end()
+    span.set("late", 1)
+    span.set_body(v.OUTPUT, 1)
+    span.event("late", {})
+    end = sink.named("m")
+    assert (end.attributes, end.bodies, list(end.events)) == ({}, {}, [])
+    assert recorder.late_spans == 3
+
+
 def test_a_span_started_after_the_end_is_counted(recorder: SpanRecorder) -> None:
     recorder.close()
     recorder.start(SpanKind.MODEL, "m").end()

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -15,6 +16,7 @@ from atp.protocol.records import ModelCallRecord
 from atp.protocol.spans import ParentSource, SpanEnd, SpanKind, SpanStatus
 from atp.protocol.trace import Usage
 from monitor import vocabulary as v
+from monitor.instruments.openai_http import http_clients
 from monitor.records import model_calls, rejected_calls
 from tests.adapters.harnesses.langgraph_attempt import WEATHER, Attempt, attempt
 from tests.foreign_endpoint import ForeignEndpoint, ForeignReply, ForeignRequest, completion, replying
@@ -298,6 +300,19 @@ async def test_a_hook_that_fails_is_counted_and_the_run_goes_on(
     assert event.attributes["error.message"] == "hook is broken"
 
 
+async def test_a_response_that_no_model_call_announced_is_counted(foreign_endpoint: ForeignEndpoint) -> None:
+    foreign_endpoint.replies = [ANSWERS]
+    run = attempt(foreign_endpoint.base_url)
+    call = uuid4()
+    run.instrument.model_started(call, None, [], {"model": "m"})
+    run.instrument.model_failed(call, ValueError("refused before anything was sent"))
+    async with http_clients() as (client, _):
+        await client.post(f"{foreign_endpoint.base_url}/chat/completions", json={})
+    run.recorder.close()
+    [event] = run.sink.of_kind(SpanKind.AGENT)[0].events
+    assert event.attributes["error.message"] == "no model call was announced for a response"
+
+
 async def test_bytes_per_turn_stay_constant(foreign_endpoint: ForeignEndpoint) -> None:
     def reply(request: ForeignRequest, number: int) -> ForeignReply:
         if number == 40:
@@ -320,8 +335,6 @@ async def test_a_graph_within_the_graph_is_an_agent_span(foreign_endpoint: Forei
     from langchain.agents import create_agent
     from langchain_core.tools import tool
     from langchain_openai import ChatOpenAI
-
-    from monitor.instruments.openai_http import http_clients
 
     def reply(request: ForeignRequest, number: int) -> ForeignReply:
         said = request.body["messages"]
