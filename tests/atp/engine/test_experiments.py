@@ -35,7 +35,9 @@ async def test_the_four_records_of_an_oracle_run_agree(lab: Lab, workers: int) -
 
 
 @WAYS
-async def test_every_tool_call_has_a_span_below_the_model_call_that_asked_for_it(lab: Lab, workers: int) -> None:
+async def test_every_tool_call_has_a_span_below_the_model_call_that_asked_for_it(
+    lab: Lab, workers: int
+) -> None:
     outcome = await lab.run(workers=workers)
     for attempt in outcome["attempts"]:
         spans = {span.span_id: span for span in lab.spans(attempt["run_id"])}

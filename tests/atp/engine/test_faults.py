@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from ledger.benchmark import LedgerBenchmark
 
 from atp.engine import attempt as attempt_module
 from atp.engine.run import Run
@@ -20,11 +21,10 @@ from atp.protocol.model import Limits
 from atp.protocol.spans import SpanKind, SpanStatus
 from atp.protocol.task import TaskInput
 from atp.protocol.trace import Grade, TaskTrace
-from ledger.benchmark import LedgerBenchmark
 from tests.atp.engine.experiments import Lab, until
 from tests.foreign_endpoint import ForeignEndpoint, ForeignReply, completion, replying
 
-ONE = {"tasks": ("ledger-000",)}
+ONE: dict[str, Any] = {"tasks": ("ledger-000",)}
 WAYS = pytest.mark.parametrize("workers", [1, 0], ids=["process worker", "in-memory link"])
 
 
@@ -46,7 +46,9 @@ def only(outcome: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_worker_that_prints_and_writes_to_descriptor_1_does_not_reach_the_link(lab: Lab) -> None:
-    outcome = await lab.run(harness_options={"print": "noise" * 1000, "write_fd1": "\x00\x00\xff" * 1000}, **ONE)
+    outcome = await lab.run(
+        harness_options={"print": "noise" * 1000, "write_fd1": "\x00\x00\xff" * 1000}, **ONE
+    )
     assert only(outcome)["score"] == 1.0
 
 
@@ -80,13 +82,20 @@ async def test_a_harness_that_exits_by_systemexit_ends_its_own_attempt_only(lab:
     outcome = await lab.run(harness_options={"sys_exit": "0"}, count=3, workers=workers)
     assert {attempt["status"] for attempt in outcome["attempts"]} == {"infra_error"}
     assert {attempt["score"] for attempt in outcome["attempts"]} == {None}
-    assert all("SystemExit" in attempt["error"]["code"] or "system_exit" in attempt["error"]["code"] for attempt in outcome["attempts"])
+    assert all(
+        "SystemExit" in attempt["error"]["code"] or "system_exit" in attempt["error"]["code"]
+        for attempt in outcome["attempts"]
+    )
 
 
 async def test_a_worker_that_dies_gives_no_score_and_names_its_log(lab: Lab) -> None:
     outcome = await lab.run(harness_options={"exit": "7"}, **ONE)
     attempt, [cell] = only(outcome), outcome["cells"]
-    assert (attempt["status"], attempt["stop_reason"], attempt["score"]) == ("infra_error", "worker_error", None)
+    assert (attempt["status"], attempt["stop_reason"], attempt["score"]) == (
+        "infra_error",
+        "worker_error",
+        None,
+    )
     assert "exit code 7" in attempt["error"]["message"]
     assert ".log" in attempt["error"]["message"]
     assert attempt["error"]["fault"] == "infrastructure"
@@ -165,12 +174,20 @@ async def test_the_hard_turn_limit_counts_model_calls(lab: Lab, tmp_path: Path) 
 async def test_an_endpoint_that_nothing_listens_at_gives_no_score_and_says_so(lab: Lab) -> None:
     outcome = await lab.run(models=["openai/x"], base_url="http://127.0.0.1:9/v1", **ONE)
     attempt = only(outcome)
-    assert (attempt["status"], attempt["stop_reason"], attempt["score"]) == ("infra_error", "provider_error", None)
+    assert (attempt["status"], attempt["stop_reason"], attempt["score"]) == (
+        "infra_error",
+        "provider_error",
+        None,
+    )
     assert outcome["cells"][0]["missing"] == 1
 
 
-async def test_an_endpoint_that_answers_500_gives_no_score(lab: Lab, foreign_endpoint: ForeignEndpoint) -> None:
-    foreign_endpoint.respond = lambda request, number: ForeignReply(body={"error": {"message": "down"}}, status=500)
+async def test_an_endpoint_that_answers_500_gives_no_score(
+    lab: Lab, foreign_endpoint: ForeignEndpoint
+) -> None:
+    foreign_endpoint.respond = lambda request, number: ForeignReply(
+        body={"error": {"message": "down"}}, status=500
+    )
     outcome = await lab.run(models=["openai/x"], base_url=foreign_endpoint.base_url, **ONE)
     assert only(outcome)["status"] == "infra_error"
     assert only(outcome)["score"] is None
@@ -189,7 +206,10 @@ async def test_a_wrong_answer_scores_zero(lab: Lab, foreign_endpoint: ForeignEnd
     [
         ("{name: fail, arguments: {message: the bank is closed}}", "the bank is closed"),
         ("{name: no_such_tool, arguments: {}}", "there is no tool named 'no_such_tool'"),
-        ("{name: balance, arguments: {account: 7}}", "invalid arguments for balance: 7 is not of type 'string' at $.account"),
+        (
+            "{name: balance, arguments: {account: 7}}",
+            "invalid arguments for balance: 7 is not of type 'string' at $.account",
+        ),
         ("{name: balance, arguments: {}}", "invalid arguments for balance: 'account' is a required property"),
     ],
 )
@@ -280,7 +300,9 @@ async def test_an_interrupt_starts_nothing_more_and_a_second_one_cancels(lab: La
     assert own_workers() == []
 
 
-async def test_resume_runs_the_slots_without_a_gradable_attempt_and_no_other(lab: Lab, tmp_path: Path) -> None:
+async def test_resume_runs_the_slots_without_a_gradable_attempt_and_no_other(
+    lab: Lab, tmp_path: Path
+) -> None:
     runs: list[Run] = []
 
     async def interrupt() -> None:

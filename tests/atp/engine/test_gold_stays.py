@@ -90,9 +90,7 @@ async def harness_side(
     """What reached the harness side: link messages and the requests on the wire, as bytes."""
     tap = Tap()
     monkeypatch.setattr(workers, "memory_pair", tap.pair)
-    outcome = await lab.run(
-        benchmark, models=[model], count=3, workers=0, concurrency=1
-    )
+    outcome = await lab.run(benchmark, models=[model], count=3, workers=0, concurrency=1)
     log = home() / "logs" / outcome["experiment"] / "wire.jsonl"
     wire = [json.loads(line)["body"] for line in log.read_text(encoding="utf-8").splitlines()]
     acknowledgements = ({"type": "reply", "error": None},)
@@ -104,7 +102,8 @@ async def harness_side(
 def tasks_file(tmp_path: Path) -> str:
     path = tmp_path / "tasks.jsonl"
     lines = [
-        {"task_id": f"t{i}", "instruction": f"Add {i} and 2.", "expected": {"outputs": [str(i + 2)]}} for i in range(3)
+        {"task_id": f"t{i}", "instruction": f"Add {i} and 2.", "expected": {"outputs": [str(i + 2)]}}
+        for i in range(3)
     ]
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     return f"file:{path}"

@@ -1,0 +1,179 @@
+"""What ATP costs beside a bare harness: CPU per task, side by side in one interleaved run.
+
+Each task is `--turns` model calls (all but the last ask for a tool) against the scripted endpoint,
+whose process counts on neither side. ATP's side is engine, worker, link, monitor and durable store
+together. Prints one JSON line; CPU in milliseconds per task, the medians over the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+PLUGIN = ROOT / "tests" / "plugin"
+sys.path.insert(0, str(PLUGIN))
+os.environ["PYTHONPATH"] = str(PLUGIN)
+
+from atp import registry  # noqa: E402  the plugin has to be found first
+from atp.engine import environments  # noqa: E402
+from atp.engine.experiment import start  # noqa: E402
+from atp.engine.options import RunOptions  # noqa: E402
+from atp.engine.plan import plan  # noqa: E402
+from atp.models.scripted.endpoint import ScriptedEndpoint  # noqa: E402
+from atp.models.scripted.script import Script  # noqa: E402
+from atp.protocol.model import Dialect  # noqa: E402
+from atp.protocol.trace import Grade, TaskTrace  # noqa: E402
+from atp.store.store import Store  # noqa: E402
+
+
+def script(turns: int) -> str:
+    """A script of so many model calls."""
+    call = "- tool_calls: [{name: balance, arguments: {account: acc-1}}]\n"
+    return "steps:\n" + call * (turns - 1) + "- text: done\n"
+
+
+class Meter:
+    """Takes the time between the end of the warm-up and the end of the last attempt."""
+
+    def __init__(self, warm_up: int) -> None:
+        self._warm_up = warm_up
+        self._ended = 0
+        self.begin: tuple[float, float] | None = None
+        self.end: tuple[float, float] | None = None
+
+    def attempt_started(self, run_id: str, cell_id: str, task_id: str) -> None:
+        """Nothing to do."""
+
+    def attempt_ended(self, run_id: str, cell_id: str, trace: TaskTrace, retried: bool) -> None:
+        """Take the time where it matters."""
+        assert trace.status == "completed", trace.error
+        assert trace.checks is not None and trace.checks.agree is True, trace.checks
+        self._ended += 1
+        if self._ended == self._warm_up:
+            self.begin = now()
+        self.end = now()
+
+    def graded(self, run_id: str, cell_id: str, verdict: Grade) -> None:
+        """Nothing to do."""
+
+
+def now() -> tuple[float, float]:
+    """CPU seconds of this process and its workers so far, and the wall clock."""
+    cpu = time.process_time()
+    for child in psutil.Process().children():
+        if "atp.worker" in child.cmdline():
+            times = child.cpu_times()
+            cpu += times.user + times.system
+    return cpu, time.perf_counter()
+
+
+async def with_atp(
+    harness: str, tasks: int, warm_up: int, concurrency: int, turns: int, workers: int
+) -> dict[str, float]:
+    """One round through ATP."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "script.yaml"
+        path.write_text(script(turns), encoding="utf-8")
+        options = RunOptions(
+            benchmarks=("ledger",),
+            harnesses=(harness,),
+            models=(f"scripted/file:{path}",),
+            count=None,
+            benchmark_options={"tasks": str(2 * (tasks + warm_up))},
+            concurrency=concurrency,
+            workers=workers,
+            retries=0,
+        )
+        planned = plan(options, os.environ)
+        # Only tasks without a user: a dialogue would be two sends.
+        plain = [slot for slot in planned.slots if not slot.task.metadata["dialogue"]]
+        meter = Meter(warm_up)
+        with Store.open(f"sqlite:///{folder}/perf.db") as store:
+            await start(
+                store,
+                type(planned)(planned.experiment, planned.cells, plain, options),
+                meter,
+                lambda run: None,
+            )
+        assert meter.begin is not None and meter.end is not None
+        return {
+            "cpu": (meter.end[0] - meter.begin[0]) / tasks,
+            "wall": (meter.end[1] - meter.begin[1]) / tasks,
+        }
+
+
+async def bare(python: Path, tasks: int, warm_up: int, concurrency: int, turns: int) -> dict[str, float]:
+    """One round of the bare harness."""
+    with tempfile.TemporaryDirectory() as folder:
+        endpoint = await ScriptedEndpoint.start(Path(folder) / "wire.jsonl")
+        policy: dict[str, Any] = {
+            "kind": "script",
+            "script": Script.from_yaml(script(turns), "perf").model_dump(mode="json"),
+            "task_id": "t",
+        }
+        session = await endpoint.open("bare", policy=policy, idiom="plain")
+        model = session.model_endpoint(Dialect.OPENAI_CHAT, "scripted")
+        arguments = [model.base_url, model.api_key.get_secret_value(), model.model]
+        numbers = [str(number) for number in (tasks, warm_up, concurrency, turns)]
+        output = await asyncio.to_thread(
+            subprocess.check_output,
+            [str(python), str(ROOT / "perf" / "bare_langgraph.py"), *arguments, *numbers],
+        )
+        await session.close()
+        await endpoint.stop()
+        result: dict[str, float] = json.loads(output)
+        return result
+
+
+async def main() -> None:
+    """Interleave the two sides and print the medians."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tasks", type=int, default=100)
+    parser.add_argument("--warm-up", type=int, default=20)
+    parser.add_argument("--concurrency", type=int, default=4)
+    parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=1)
+    given = parser.parse_args()
+    python = environments.python_for(registry.harness("langgraph"), None)
+    ours, theirs = [], []
+    for _ in range(given.rounds):
+        theirs.append(await bare(python, given.tasks, given.warm_up, given.concurrency, given.turns))
+        ours.append(
+            await with_atp(
+                "langgraph", given.tasks, given.warm_up, given.concurrency, given.turns, given.workers
+            )
+        )
+    ratios = [a["cpu"] / b["cpu"] for a, b in zip(ours, theirs, strict=True)]
+    print(
+        json.dumps(
+            {
+                "measure": "overhead",
+                "harness": "langgraph",
+                "turns": given.turns,
+                "rounds": given.rounds,
+                "tasks": given.tasks,
+                "bare_cpu_ms": round(1000 * statistics.median(side["cpu"] for side in theirs), 2),
+                "atp_cpu_ms": round(1000 * statistics.median(side["cpu"] for side in ours), 2),
+                "cpu_ratio": round(statistics.median(ratios), 3),
+                "cpu_ratio_range": [round(min(ratios), 3), round(max(ratios), 3)],
+                "goal": 1.15,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
