@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from atp.protocol.trace import TaskTrace, Usage
-from atp.scoring.statistics import Interval, bounds, clustered, wilson
+from atp.scoring.statistics import Interval, bounds, clustered, pass_at_k, pass_hat_k, wilson
 from atp.store.reader import StoreReader
 from atp.store.rows import AttemptRow, CellRow, SlotRow
 
@@ -62,6 +62,8 @@ def _cell(
         "bounds": bounds(scores, missing.total()) if slots else None,
         "ci95": (interval.low, interval.high) if interval else None,
         "interval": interval.method if interval else None,
+        "pass_at_k": _over_tries(pass_at_k, scored),
+        "pass_hat_k": _over_tries(pass_hat_k, scored),
         "statuses": dict(statuses),
         "turns": _total([trace.turns for trace in traces]),
         "usage": (Usage.total(trace.usage for trace in traces) or Usage()).model_dump(),
@@ -78,6 +80,22 @@ def _interval(scores_by_task: Sequence[Sequence[float]]) -> Interval | None:
     if set(scores) <= {0.0, 1.0} and len(scores) == len(scores_by_task):
         return wilson(round(sum(scores)), len(scores))
     return clustered(scores_by_task)
+
+
+def _over_tries(
+    estimate: Callable[[int, int, int], float], scores_by_task: Mapping[str, Sequence[float]]
+) -> dict[str, float] | None:
+    """An estimate from repeats, for every k that all tasks have scores for, averaged over the tasks.
+
+    None where scores are not passes and failures, or there are none.
+    """
+    groups = list(scores_by_task.values())
+    if not groups or any(score not in (0.0, 1.0) for group in groups for score in group):
+        return None
+    return {
+        str(k): sum(estimate(len(group), round(sum(group)), k) for group in groups) / len(groups)
+        for k in range(1, min(map(len, groups)) + 1)
+    }
 
 
 def _deciding(attempts: Sequence[AttemptRow]) -> AttemptRow | None:
