@@ -9,6 +9,8 @@
      ├─ AgentError                 the harness or its model did something that ends the run
      ├─ LimitReached               a limit of the attempt fired
      ├─ ToolFailed                 a tool reported failure; the text is meant for the model
+     ├─ SandboxError               a sandbox cannot do what it was asked
+     │   └─ LineTooLong            a process wrote more than its reader takes without a line end
      ├─ InfrastructureError        network, disk, provider, process
      │   ├─ WorkerDied             the worker process ended with the attempt in flight
      │   ├─ LinkBroken             a frame broke the rules of the link, or the peer is gone
@@ -139,3 +141,16 @@ class BenchmarkError(AtpError):
 
     code = "benchmark_error"
     fault = Fault.BENCHMARK
+
+
+class SandboxError(AtpError):
+    """A sandbox cannot do what it was asked: no such program, a path outside it, too much to export."""
+
+    code = "sandbox"
+    fault = Fault.AGENT
+
+
+class LineTooLong(SandboxError):
+    """A process wrote more than the reader's limit without a line end."""
+
+    code = "line_too_long"

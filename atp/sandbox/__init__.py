@@ -2,10 +2,8 @@
 
 from atp.sandbox.interface import (
     ExecResult,
-    LineTooLong,
     ProbeResult,
     Sandbox,
-    SandboxError,
     SandboxProcess,
 )
 from atp.sandbox.opening import Backend, open_sandbox, probe
@@ -13,10 +11,8 @@ from atp.sandbox.opening import Backend, open_sandbox, probe
 __all__ = [
     "Backend",
     "ExecResult",
-    "LineTooLong",
     "ProbeResult",
     "Sandbox",
-    "SandboxError",
     "SandboxProcess",
     "open_sandbox",
     "probe",

@@ -9,7 +9,7 @@ import time
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
 
-from atp.protocol.errors import InfrastructureError
+from atp.protocol.errors import InfrastructureError, SandboxError
 from atp.protocol.task import SandboxSpec
 from atp.sandbox.box_frames import (
     CHUNK,
@@ -32,7 +32,7 @@ from atp.sandbox.box_frames import (
     frame,
     pack,
 )
-from atp.sandbox.interface import ExecResult, Sandbox, SandboxError, SandboxProcess
+from atp.sandbox.interface import ExecResult, Sandbox, SandboxProcess
 from atp.sandbox.process import GONE, BoxProcess
 
 KILL_GRACE = 5.0

@@ -8,23 +8,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
 
-from atp.protocol.errors import AtpError, Fault
-
 Limit = Literal["memory", "processes", "files"]
 """A sum over the whole box that a command made too large."""
-
-
-class SandboxError(AtpError):
-    """A sandbox cannot do what it was asked: no such program, a path outside it, too much to export."""
-
-    code = "sandbox"
-    fault = Fault.AGENT
-
-
-class LineTooLong(SandboxError):
-    """A process wrote more than the reader's limit without a line end."""
-
-    code = "line_too_long"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from atp.protocol.errors import InfrastructureError
+from atp.protocol.errors import InfrastructureError, LineTooLong, SandboxError
 from atp.sandbox.box_frames import (
     CHUNK,
     CONSUMED,
@@ -20,7 +20,7 @@ from atp.sandbox.box_frames import (
     WINDOW,
     unpack,
 )
-from atp.sandbox.interface import ExecResult, LineTooLong, SandboxError, SandboxProcess
+from atp.sandbox.interface import ExecResult, SandboxProcess
 
 Send = Callable[[int, int, bytes], Awaitable[None]]
 """Sends a frame to the box: kind, number, payload."""

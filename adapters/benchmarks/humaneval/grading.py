@@ -17,9 +17,9 @@ from pydantic import JsonValue
 
 from adapters.benchmarks.humaneval.extraction import Candidate
 from adapters.benchmarks.humaneval.values import dumps, loads
-from atp.protocol.errors import BenchmarkError, InfrastructureError
+from atp.protocol.errors import BenchmarkError, InfrastructureError, LineTooLong, SandboxError
 from atp.protocol.task import SandboxSpec
-from atp.sandbox import LineTooLong, SandboxError, SandboxProcess, open_sandbox
+from atp.sandbox import SandboxProcess, open_sandbox
 
 MAX_LINE = 1 << 20
 """Bytes of one call or one result."""

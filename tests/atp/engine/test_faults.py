@@ -14,6 +14,7 @@ import pytest
 from ledger.benchmark import LedgerBenchmark
 
 from atp.engine import attempt as attempt_module
+from atp.engine import workers as workers_module
 from atp.engine.run import Run
 from atp.engine.worker_process import MARK
 from atp.protocol.errors import SandboxUnavailable
@@ -341,3 +342,13 @@ async def test_provider_keys_do_not_reach_the_workers_environment(
     assert seen
     assert not [environment for environment in seen if "sk-canary" in environment.values()]
     assert foreign_endpoint.requests[0].headers["authorization"] == "Bearer sk-canary"
+
+
+async def test_a_worker_whose_event_loop_stands_still_is_killed_and_its_attempts_are_nobodys_fault_but_its_own(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers_module, "HEARTBEAT_TIMEOUT", 2.0)
+    attempt = only(await lab.run(harness_options={"hang": "loop"}, **ONE))
+    assert (attempt["status"], attempt["stop_reason"]) == ("infra_error", "worker_error")
+    assert "gave no sign of life for 2 s" in attempt["error"]["message"]
+    assert own_workers() == []

@@ -8,8 +8,9 @@ import signal
 
 import pytest
 
+from atp.protocol.errors import SandboxError
 from atp.protocol.task import SandboxSpec
-from atp.sandbox import SandboxError, open_sandbox
+from atp.sandbox import open_sandbox
 
 
 async def test_a_command_gets_its_input_and_gives_both_outputs_and_its_exit_code() -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from atp.protocol.errors import InfrastructureError, UnknownName
+from atp.protocol.errors import InfrastructureError, LineTooLong, SandboxError, UnknownName
 from atp.protocol.task import SandboxSpec
-from atp.sandbox import LineTooLong, SandboxError, open_sandbox, probe
+from atp.sandbox import open_sandbox, probe
 
 
 def processes_with(marker: str) -> list[int]:
