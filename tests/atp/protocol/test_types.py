@@ -26,6 +26,7 @@ from atp.protocol.environment import ToolSpec
 from atp.protocol.model import Dialect, ModelEndpoint
 from atp.protocol.task import Expected, ExpectedAction, TaskInput, TextPart
 from atp.protocol.trace import TaskTrace, Usage
+from scripts.schemas import PATH, schema
 
 MODULES = (
     atp.protocol.binding,
@@ -120,6 +121,10 @@ def test_a_valid_task_satisfies_the_published_json_schema(task: TaskInput) -> No
     schema = TaskInput.model_json_schema()
     Draft202012Validator.check_schema(schema)
     assert list(Draft202012Validator(schema).iter_errors(task.model_dump(mode="json"))) == []
+
+
+def test_the_schema_that_ships_with_the_package_is_the_types_own() -> None:
+    assert PATH.read_text(encoding="utf-8") == schema()
 
 
 @pytest.mark.parametrize(
