@@ -37,7 +37,7 @@ def print_results(settings: Settings, outcome: dict[str, Any], attempts: bool = 
         return
     print(f"experiment {outcome['experiment']}\n")
     print_table(
-        ("benchmark", "harness", "model", ">score", "95% interval", ">graded", ">missing", "records"),
+        ("benchmark", "harness", "model", ">score", "95%", ">graded", "records"),
         [_row(cell) for cell in outcome["cells"]],
     )
     for cell in outcome["cells"]:
@@ -66,23 +66,33 @@ def print_results(settings: Settings, outcome: dict[str, Any], attempts: bool = 
                 for a in outcome["attempts"]
             ],
         )
-    if any(cell["simulated"] for cell in outcome["cells"]):
-        print("\n(simulated): a scripted model answered, not a real one.")
+    for mark, meaning in _MARKS.items():
+        if any(cell[mark] for cell in outcome["cells"]):
+            print(f"\n{meaning}")
+
+
+_MARKS = {
+    "simulated": "* simulated: a script answered, not a model.",
+    "mixed": "! mixed: resumed with something changed that can change an outcome.",
+}
 
 
 def _row(cell: dict[str, Any]) -> tuple[Any, ...]:
-    marks = (" (simulated)" if cell["simulated"] else "") + (" (mixed)" if cell["mixed"] else "")
-    interval = f"{cell['ci95'][0]:.3f}-{cell['ci95'][1]:.3f} {cell['interval']}" if cell["ci95"] else None
+    marks = "".join(f" {_MARKS[mark][0]}" for mark in _MARKS if cell[mark])
     return (
         cell["benchmark"],
         cell["harness"],
         cell["model"] + marks,
         _number(cell["mean"]),
-        interval,
+        f"{cell['ci95'][0]:.2f}-{cell['ci95'][1]:.2f}" if cell["ci95"] else None,
         f"{cell['graded']}/{cell['scheduled']}",
-        cell["missing"],
-        [f"{what}: {count}" for what, count in cell["records"].items()],
+        _records(cell["records"]),
     )
+
+
+def _records(counts: dict[str, int]) -> list[str]:
+    alike = len(counts) == 1
+    return [verdict if alike else f"{count} x {verdict}" for verdict, count in counts.items()]
 
 
 def _number(value: float | None) -> str | None:

@@ -170,7 +170,7 @@ def _records(trace: TaskTrace) -> str:
     if trace.checks is None:
         return "unavailable"
     verdict = {True: "agree", False: "differ", None: "not comparable"}[trace.checks.agree]
-    return f"{len(trace.checks.records)} of {trace.checks.possible} {verdict}"
+    return f"{len(trace.checks.records)}/{trace.checks.possible} {verdict}"
 
 
 def _total(values: Sequence[float | None]) -> float | None:
