@@ -77,13 +77,14 @@ def begin(connection: Connection, start: AttemptStart, holders: Mapping[str, str
     Raises:
         StoreError: There is no such slot; or its experiment's lease is not this store's (`lease_lost`).
     """
-    found = _SLOT.run(connection, {"slot": start.slot_id}).first()
+    found = _SLOT.run(connection, {"slot": start.slot_id}).fetchone()
     if found is None:
         raise StoreError(f"there is no slot {start.slot_id!r} to begin an attempt at")
-    if found.holder is None or found.holder != holders.get(found.experiment_id):
+    cell_id, experiment_id, holder = found
+    if holder is None or holder != holders.get(experiment_id):
         raise StoreError(
-            f"run {start.run_id} cannot begin: the lease of experiment {found.experiment_id} is held by "
-            f"{found.holder or 'nobody'}, not by this engine",
+            f"run {start.run_id} cannot begin: the lease of experiment {experiment_id} is held by "
+            f"{holder or 'nobody'}, not by this engine",
             code="lease_lost",
         )
     _BEGIN.run(
@@ -91,7 +92,7 @@ def begin(connection: Connection, start: AttemptStart, holders: Mapping[str, str
         {
             "run_id": start.run_id,
             "slot_id": start.slot_id,
-            "cell_id": found.cell_id,
+            "cell_id": cell_id,
             "try_number": start.try_number,
             "trace_id": start.trace_id,
             "started_ns": nanoseconds(start.started_at),
@@ -101,7 +102,7 @@ def begin(connection: Connection, start: AttemptStart, holders: Mapping[str, str
     note(
         connection,
         "attempt_started",
-        found.experiment_id,
+        experiment_id,
         start.run_id,
         {"slot": start.slot_id, "try": start.try_number},
     )
@@ -222,7 +223,8 @@ def grade(connection: Connection, run_id: str, verdict: Grade) -> None:
             "details": encode(dict(verdict.details)).decode(),
         },
     )
-    _IN_FORCE.run(connection, {"run": run_id, "grade_sequence": appended.scalar_one()})
+    [sequence] = appended.fetchall()
+    _IN_FORCE.run(connection, {"run": run_id, "grade_sequence": sequence[0]})
     note(
         connection,
         "graded",
@@ -240,14 +242,15 @@ def _document(trace: TaskTrace) -> Body:
 
 def _require_attempt(connection: Connection, run_id: str) -> tuple[str, str]:
     """(status, experiment) of an attempt."""
-    found = _ATTEMPT.run(connection, {"run": run_id}).first()
+    found = _ATTEMPT.run(connection, {"run": run_id}).fetchone()
     if found is None:
         raise StoreError(f"there is no run {run_id!r}")
-    return found.status, found.experiment_id
+    status, experiment_id = found
+    return status, experiment_id
 
 
 def _store_calls(connection: Connection, run_id: str, listed: list[CallRow]) -> None:
-    stored = {row.position: tuple(row) for row in _CALLS.run(connection, {"run": run_id})}
+    stored: dict[int, CallRow] = {row[1]: row for row in _CALLS.run(connection, {"run": run_id}).fetchall()}
     new: list[CallRow] = []
     for row in listed:
         before = stored.get(row[1])

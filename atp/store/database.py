@@ -149,7 +149,7 @@ def _sqlite_engine(path: Path, *, readonly: bool) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _(connection: Connection) -> None:
-        connection.exec_driver_sql(begin)
+        connection.connection.cursor().execute(begin)
 
     return engine
 

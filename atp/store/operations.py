@@ -84,10 +84,10 @@ def write_records(connection: Connection, statements: HotStatements, operations:
 
 def _require_running(connection: Connection, run_ids: Iterable[str]) -> None:
     for run_id in run_ids:
-        status = _STATUS.run(connection, {"run": run_id}).scalar()
-        if status not in (None, RUNNING):  # None: no such run, which the foreign key refuses
+        found = _STATUS.run(connection, {"run": run_id}).fetchone()
+        if found not in (None, (RUNNING,)):  # None: no such run, which the foreign key refuses
             raise StoreError(
-                f"a call of run {run_id} came after the run had ended ({status})", code="attempt_ended"
+                f"a call of run {run_id} came after the run had ended ({found[0]})", code="attempt_ended"
             )
 
 
