@@ -11,7 +11,6 @@ import importlib.util
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +22,7 @@ from atp.protocol.benchmark import Benchmark
 from atp.protocol.cards import BenchmarkCard, HarnessCard
 from atp.protocol.errors import InvalidInput, NotReady, PluginError, UnknownName
 from atp.protocol.model import Dialect
+from atp.protocol.names import nearest
 
 BENCHMARKS = "atp.benchmarks"
 HARNESSES = "atp.harnesses"
@@ -239,7 +239,7 @@ def _check_options(card: HarnessCard, options: Mapping[str, Any]) -> None:
         if key not in card.options:
             known = ", ".join(sorted(card.options)) or "none"
             raise InvalidInput(
-                f"harness {card.name!r} has no option {key!r}{_nearest(key, card.options)}; it has: {known}"
+                f"harness {card.name!r} has no option {key!r}{nearest(key, card.options)}; it has: {known}"
             )
 
 
@@ -258,7 +258,7 @@ def _one(group: str, name: str, check: Callable[[EntryPoint, Any], Loaded]) -> L
         known = sorted(points.names)
         kind = group.removeprefix("atp.")
         raise UnknownName(
-            f"no {_singular(group)} is called {name!r}{_nearest(name, known)}; `atp list {kind}` shows all"
+            f"no {_singular(group)} is called {name!r}{nearest(name, known)}; `atp list {kind}` shows all"
         )
     return _load(named, check)
 
@@ -328,8 +328,3 @@ def _origin(point: EntryPoint) -> str:
 
 def _singular(group: str) -> str:
     return "benchmark" if group == BENCHMARKS else "harness"
-
-
-def _nearest(name: str, known: Any) -> str:
-    close = get_close_matches(name, list(known), n=2, cutoff=0.5)
-    return f" (nearest: {', '.join(close)})" if close else ""

@@ -64,15 +64,12 @@ def _sources() -> dict[str, DataSource]:
 
 
 def _source(name: str) -> DataSource:
-    from difflib import get_close_matches
-
     from atp.protocol.errors import UnknownName
+    from atp.protocol.names import nearest
 
     sources = _sources()
     if name not in sources:
-        close = get_close_matches(name, sources, n=2, cutoff=0.5)
-        nearest = f" (nearest: {', '.join(close)})" if close else ""
-        raise UnknownName(f"no data are called {name!r}{nearest}; `atp data list` shows all")
+        raise UnknownName(f"no data are called {name!r}{nearest(name, sources)}; `atp data list` shows all")
     return sources[name]
 
 

@@ -28,29 +28,25 @@ def score(
 ) -> None:
     """Grade a given answer by the benchmark's rule; exit 1 when there is no score."""
     import asyncio
-    from difflib import get_close_matches
 
     from atp import registry
     from atp.engine import datasets
-    from atp.protocol.errors import UnknownName
+    from atp.engine.grading import grade
+    from atp.engine.sampling import select
     from atp.protocol.status import Status
     from atp.protocol.trace import TaskTrace
 
     text = _answer(answer, answer_file)
     chosen = registry.benchmark(benchmark, _options(option or []))
-    tasks = {item.task_id: item for item in chosen.load(datasets.folder_for(chosen.card))}
-    if task not in tasks:
-        close = get_close_matches(task, tasks, n=2, cutoff=0.5)
-        nearest = f" (nearest: {', '.join(close)})" if close else ""
-        raise UnknownName(f"benchmark {benchmark!r} has no task {task!r}{nearest}")
+    [item] = select(chosen.load(datasets.folder_for(chosen.card)), [task])
     trace = TaskTrace(task_id=task, final_answer=text, status=Status.COMPLETED)
-    grade = asyncio.run(chosen.grade(tasks[task], trace))
-    result = {"task_id": task, **grade.model_dump(mode="json")}
+    verdict = asyncio.run(grade(chosen, item, trace))
+    result = {"task_id": task, **verdict.model_dump(mode="json")}
     if settings.json:
         print_json(result)
     else:
         print_facts(result)
-    if grade.score is None:
+    if verdict.score is None:
         raise typer.Exit(1)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Sequence
 
 from atp.protocol.errors import UnknownName
+from atp.protocol.names import nearest
 from atp.protocol.task import TaskInput
 
 
@@ -36,9 +36,7 @@ def select(tasks: Sequence[TaskInput], ids: Sequence[str]) -> list[TaskInput]:
     by_id = {task.task_id: task for task in tasks}
     for task_id in ids:
         if task_id not in by_id:
-            near = difflib.get_close_matches(task_id, by_id, n=3)
-            hint = f"; did you mean {', '.join(near)}?" if near else ""
-            raise UnknownName(f"there is no task {task_id!r} among {len(by_id)}{hint}")
+            raise UnknownName(f"none of the {len(by_id)} tasks is {task_id!r}{nearest(task_id, by_id)}")
     return [by_id[task_id] for task_id in dict.fromkeys(ids)]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
 
 from atp.models.providers import PROVIDERS
 from atp.protocol.errors import InvalidInput
+from atp.protocol.names import nearest
 
 SCRIPTED = "scripted"
 """The provider name of models that follow a script instead of predicting."""
@@ -49,7 +49,7 @@ class ModelRef:
             _check_scripted(name)
         elif provider not in PROVIDERS:
             raise InvalidInput(
-                f"model {text!r}: unknown provider {provider!r}{_nearest(provider, [*PROVIDERS, SCRIPTED])}; "
+                f"model {text!r}: unknown provider {provider!r}{nearest(provider, [*PROVIDERS, SCRIPTED])}; "
                 f"known: {', '.join([*PROVIDERS, SCRIPTED])}. An OpenAI-compatible server is openai/MODEL "
                 "with --base-url"
             )
@@ -74,11 +74,6 @@ def _check_scripted(name: str) -> None:
         return
     offered = ", ".join(f"{SCRIPTED}/{known}" for known in SCRIPTED_MODELS)
     raise InvalidInput(
-        f"unknown scripted model {f'{SCRIPTED}/{name}'!r}{_nearest(name, list(SCRIPTED_MODELS))}; "
+        f"unknown scripted model {f'{SCRIPTED}/{name}'!r}{nearest(name, list(SCRIPTED_MODELS))}; "
         f"there are {offered}"
     )
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    close = get_close_matches(name, known, n=2, cutoff=0.5)
-    return f" (nearest: {', '.join(close)})" if close else ""

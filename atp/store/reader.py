@@ -7,7 +7,6 @@ loop the larger ones belong into a thread.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, select
 
 from atp.protocol.errors import InvalidInput, StoreError, UnknownName
+from atp.protocol.names import nearest
 from atp.protocol.spans import ParentSource, Span, SpanEvent, SpanKind, SpanStatus
 from atp.protocol.status import Status
 from atp.protocol.task import TaskInput
@@ -334,9 +334,7 @@ def _span(row: Row[Any]) -> Span:
 
 
 def _unknown(what: str, ref: str, known: Sequence[str], path: Path) -> UnknownName:
-    nearest = difflib.get_close_matches(ref, known, n=3)
-    hint = f"; the nearest: {', '.join(nearest)}" if nearest else ""
-    return UnknownName(f"{path} holds no {what} {ref!r}{hint}")
+    return UnknownName(f"{path} holds no {what} {ref!r}{nearest(ref, known)}")
 
 
 def _ambiguous(what: str, ref: str, ids: Sequence[str]) -> InvalidInput:

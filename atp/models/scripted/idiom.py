@@ -8,11 +8,11 @@ policy sees every harness's request in the plain form.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Protocol
 
 from atp.models.scripted.steps import RequestView, Step
 from atp.protocol.errors import UnknownName
+from atp.protocol.names import nearest
 
 
 class Idiom(Protocol):
@@ -49,6 +49,4 @@ def idiom_named(name: str) -> Idiom:
     """
     if name in IDIOMS:
         return IDIOMS[name]
-    close = get_close_matches(name, IDIOMS, n=1)
-    hint = f" (nearest: {close[0]})" if close else ""
-    raise UnknownName(f"unknown idiom {name!r}{hint}; there are {', '.join(IDIOMS)}")
+    raise UnknownName(f"unknown idiom {name!r}{nearest(name, IDIOMS)}; there are {', '.join(IDIOMS)}")
