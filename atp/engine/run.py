@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import socket
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,6 +14,7 @@ from typing import Protocol
 
 from atp.engine.attempt import Attempt, AttemptPlan
 from atp.engine.grading import grade
+from atp.engine.holder import holder, is_gone
 from atp.engine.model_sources import ModelSource, ProviderSource, ScriptedSource
 from atp.engine.options import RunOptions
 from atp.engine.pool import WorkerPool
@@ -247,19 +247,19 @@ class Run:
 
     @asynccontextmanager
     async def _lease(self) -> AsyncIterator[None]:
-        experiment, holder = self._work.experiment_id, f"{socket.gethostname()}-{secrets.token_hex(4)}"
-        await self._store.acquire_lease(experiment, holder, LEASE)
-        renewing = asyncio.create_task(self._renew(experiment, holder))
+        experiment, name = self._work.experiment_id, holder()
+        await self._store.acquire_lease(experiment, name, LEASE, is_gone)
+        renewing = asyncio.create_task(self._renew(experiment, name))
         try:
             yield
         finally:
             renewing.cancel()
-            await self._store.release_lease(experiment, holder)
+            await self._store.release_lease(experiment, name)
 
-    async def _renew(self, experiment: str, holder: str) -> None:
+    async def _renew(self, experiment: str, name: str) -> None:
         while True:
             await asyncio.sleep(LEASE / 3)
-            await self._store.renew_lease(experiment, holder, LEASE)
+            await self._store.renew_lease(experiment, name, LEASE)
 
 
 def _run_id() -> str:

@@ -8,6 +8,7 @@ else.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -18,8 +19,12 @@ from atp.store.rows import moment
 from atp.store.schema import experiments, leases
 
 
-def acquire(connection: Connection, experiment_id: str, holder: str, ttl_s: float) -> tuple[str, ...]:
+def acquire(
+    connection: Connection, experiment_id: str, holder: str, ttl_s: float, is_gone: Callable[[str], bool]
+) -> tuple[str, ...]:
     """Take the lease of an experiment, or renew it when it is the holder's own.
+
+    The lease of a holder that is known to be dead counts as expired.
 
     Returns:
         The run ids of the attempts this made `interrupted`.
@@ -32,7 +37,7 @@ def acquire(connection: Connection, experiment_id: str, holder: str, ttl_s: floa
         raise StoreError(f"there is no experiment {experiment_id!r} to run")
     now = time.time_ns()
     found = connection.execute(select(leases).where(leases.c.experiment_id == experiment_id)).first()
-    if found is not None and found.expires_ns > now:
+    if found is not None and found.expires_ns > now and not is_gone(found.holder):
         if found.holder != holder:
             raise NotReady(
                 f"experiment {experiment_id} is being run by {found.holder}: end that, "
@@ -53,7 +58,7 @@ def acquire(connection: Connection, experiment_id: str, holder: str, ttl_s: floa
     )
     before = None if found is None else str(found.holder)
     note(connection, "lease_acquired", experiment_id, None, {"holder": holder, "before": before})
-    gone = "nobody holds its lease" if before is None else f"the lease of {before} expired"
+    gone = "nobody holds its lease" if before is None else f"{before} let its lease expire or is dead"
     return interrupt_running(connection, experiment_id, now, f"the engine that ran it is gone: {gone}")
 
 

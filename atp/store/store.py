@@ -1,14 +1,15 @@
 """The store as the engine uses it: `StoreReader`'s questions, and everything that writes.
 
-An `async` method returns when what it wrote is durable: committed, and safe from the death of this
+What is written is written in the order of the calls. An `async` method returns when what it wrote is durable: committed, and safe from the death of this
 process. A `post_*` method returns at once. What is refused raises `StoreError`, and nothing of it is
 stored.
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -83,13 +84,20 @@ class Store(StoreReader):
         """Store an experiment with all of its cells, slots and tasks."""
         await self.writer.submit(lambda: experiments.creation(experiment, cells, slots))
 
-    async def acquire_lease(self, experiment_id: str, holder: str, ttl_s: float) -> tuple[str, ...]:
+    async def acquire_lease(
+        self,
+        experiment_id: str,
+        holder: str,
+        ttl_s: float,
+        is_gone: Callable[[str], bool] = lambda _: False,
+    ) -> tuple[str, ...]:
         """Take an experiment's lease; attempts that an engine now gone left running become interrupted.
 
         Args:
             experiment_id: The experiment.
             holder: Who takes it; unique to an engine.
             ttl_s: Seconds it lives unless renewed.
+            is_gone: Whether a present holder is known to be dead; nobody is by default.
 
         Returns:
             The run ids that became interrupted.
@@ -99,7 +107,7 @@ class Store(StoreReader):
         """
 
         def transaction(connection: Connection) -> tuple[str, ...]:
-            return leases.acquire(connection, experiment_id, holder, ttl_s)
+            return leases.acquire(connection, experiment_id, holder, ttl_s, is_gone)
 
         interrupted: tuple[str, ...] = await self.writer.submit(Operation(transaction=transaction))
         self._holders[experiment_id] = holder
@@ -131,7 +139,7 @@ class Store(StoreReader):
         self._holders.pop(experiment_id, None)
 
     async def begin_attempt(self, start: AttemptStart) -> None:
-        """Begin a try at a slot; this store has to hold the experiment's lease.
+        """Begin a try at a slot; this store has to hold the experiment's lease. Durable within 20 ms.
 
         Raises:
             StoreError: `lease_lost`; or there is no such slot, or this try was made already.
@@ -140,16 +148,18 @@ class Store(StoreReader):
         def transaction(connection: Connection) -> None:
             attempts.begin(connection, start, self._holders)
 
-        await self.writer.submit(Operation(transaction=transaction))
+        await self.writer.submit(Operation(transaction=transaction), urgent=False)
 
     async def end_attempt(self, run_id: str, trace: TaskTrace) -> None:
-        """End an attempt with all that is known of it. Its status is final.
+        """End an attempt with all that is known of it, after all records of it that were handed over.
+        Its status is final.
 
         Raises:
             StoreError: `attempt_ended`: it has ended already; `call_altered`: a tool call is not what
-                was stored when it happened; or the trace has no status or is another run's.
+                was stored when it happened; `records_refused`: a record of the run was refused, so it
+                cannot end in a way that is graded; or the trace has no status or is another run's.
         """
-        await self.writer.submit(lambda: attempts.ending(run_id, trace))
+        await self.writer.submit(lambda: attempts.ending(run_id, trace, self.writer.incomplete))
 
     async def record(
         self, bodies: Mapping[str, bytes], starts: Sequence[SpanStart] = (), ends: Sequence[SpanEnd] = ()
@@ -162,6 +172,26 @@ class Store(StoreReader):
             ends: Ends of spans; the first end of a span counts.
         """
         await self.writer.submit(_records(bodies, starts, ends), _size(bodies, starts, ends))
+
+    def record_soon(
+        self,
+        bodies: Mapping[str, bytes],
+        starts: Sequence[SpanStart] = (),
+        ends: Sequence[SpanEnd] = (),
+        runs: Sequence[str] = (),
+    ) -> asyncio.Future[None]:
+        """As `record`, in no hurry: the future is done within about 20 ms. Called on an event loop.
+
+        Args:
+            bodies: Digest -> content.
+            starts: Starts of spans.
+            ends: Ends of spans.
+            runs: Whose bodies these are; if they are refused, `end_attempt` of these runs hears of it,
+                as it does for the runs that the spans name.
+        """
+        operation = _records(bodies, starts, ends)
+        operation.runs = runs
+        return self.writer.submit(operation, _size(bodies, starts, ends), urgent=False)
 
     def post_record(
         self,
@@ -226,7 +256,7 @@ class Store(StoreReader):
         return aborted
 
     async def add_grade(self, run_id: str, grade: Grade) -> None:
-        """Append a grade; the latest is in force, the earlier ones stay.
+        """Append a grade; the latest is in force, the earlier ones stay. Durable within 20 ms.
 
         Raises:
             StoreError: `not_gradable`: the run has not ended, or not in a way that is graded.
@@ -235,7 +265,7 @@ class Store(StoreReader):
         def transaction(connection: Connection) -> None:
             attempts.grade(connection, run_id, grade)
 
-        await self.writer.submit(Operation(transaction=transaction))
+        await self.writer.submit(Operation(transaction=transaction), urgent=False)
 
     async def flush(self) -> None:
         """Wait until everything posted so far is durable.

@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 CELL_KEYS = {
     "benchmark", "harness", "model", "simulated", "mixed", "scheduled", "graded", "missing",
-    "missing_by_reason", "mean", "bounds", "ci95", "interval", "statuses", "turns", "usage", "cost", "elapsed",
+    "missing_by_reason", "mean", "bounds", "ci95", "interval", "statuses", "turns", "usage", "cost",
+    "elapsed",
 }  # fmt: skip
 ATTEMPT_KEYS = {
     "run_id", "slot", "try", "task_id", "repeat", "benchmark", "harness", "model", "status", "stop_reason",
@@ -158,7 +161,7 @@ def test_ctrl_c_ends_with_130_stores_what_was_done_and_resume_goes_on(atp: Shell
     process = atp.start("run", *PAIR, "-m", "scripted/file:script.yaml", *tasks, "-c", "1")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        if (atp.folder / "atp.db").exists() and finished(atp):
+        if finished(atp):
             break
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
@@ -213,3 +216,31 @@ def test_a_file_of_tasks_is_scored_by_exact_match(atp: Shell) -> None:
         "the task 'b' has no expected.outputs to compare with",
     )
     assert (outcome["cells"][0]["graded"], outcome["cells"][0]["missing"]) == (1, 1)
+
+
+def test_after_a_kill_of_the_engine_nothing_of_it_is_left_and_resume_goes_on_at_once(atp: Shell) -> None:
+    (atp.folder / "script.yaml").write_text(
+        "steps:\n- tool_calls: [{name: wait, arguments: {seconds: 1}}]\n- text: done\n", encoding="utf-8"
+    )
+    tasks = [part for number in range(0, 12, 2) for part in ("--task", f"ledger-{number:03d}")]
+    process = atp.start("run", *PAIR, "-m", "scripted/file:script.yaml", *tasks, "-c", "2")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not finished(atp):
+        time.sleep(0.2)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 2  # the worker and the scripted endpoint
+    process.kill()
+    process.communicate()
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert [child for child in alive if child.status() != psutil.STATUS_ZOMBIE] == []
+
+    before = {a["run_id"]: a for a in atp.json("results", code=1)["attempts"]}
+    assert "running" in {attempt["status"] for attempt in before.values()}
+    code, _, err = atp("resume")
+    assert code == 0, err
+    after = atp.json("results")
+    assert after["cells"][0]["graded"] == 6
+    assert Counter(attempt["status"] for attempt in after["attempts"])["completed"] == 6
+    for attempt in after["attempts"]:
+        if before.get(attempt["run_id"], attempt)["status"] == "running":
+            assert attempt["status"] == "interrupted"  # it is kept, and its slot was tried again

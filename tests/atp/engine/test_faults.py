@@ -344,7 +344,7 @@ async def test_provider_keys_do_not_reach_the_workers_environment(
     assert foreign_endpoint.requests[0].headers["authorization"] == "Bearer sk-canary"
 
 
-async def test_a_worker_whose_event_loop_stands_still_is_killed_and_its_attempts_are_nobodys_fault_but_its_own(
+async def test_a_worker_whose_event_loop_stands_still_is_killed_and_gives_no_score(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers_module, "HEARTBEAT_TIMEOUT", 2.0)
