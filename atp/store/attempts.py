@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
 
-from atp.protocol.errors import StoreError
+from atp.protocol.errors import AtpError, StoreError
 from atp.protocol.spans import SpanStatus
 from atp.protocol.status import ErrorInfo, Status, StopReason
 from atp.protocol.trace import Grade, TaskTrace, Usage
@@ -108,11 +108,17 @@ def begin(connection: Connection, start: AttemptStart, holders: Mapping[str, str
     )
 
 
-def ending(run_id: str, trace: TaskTrace) -> Operation:
+def ending(run_id: str, trace: TaskTrace, incomplete: Mapping[str, AtpError]) -> Operation:
     """The operation that ends an attempt.
 
     Calls of the trace that are not stored yet are stored with it; one that differs from what was
-    stored when it happened refuses the end.
+    stored when it happened refuses the end. So does a record of the run that was refused before, unless
+    the status is one that nobody grades.
+
+    Args:
+        run_id: The attempt.
+        trace: All that is known of it.
+        incomplete: Run -> what befell a record of it, as it is when the transaction runs.
 
     Raises:
         StoreError: The trace has no status, or is another run's.
@@ -132,6 +138,11 @@ def ending(run_id: str, trace: TaskTrace) -> Operation:
     contents[document[0]] = document[1]
 
     def transaction(connection: Connection) -> None:
+        if status.gradable and (refusal := incomplete.get(run_id)) is not None:
+            raise StoreError(
+                f"run {run_id} cannot end as {status}: a record of it could not be stored: {refusal}",
+                code="records_refused",
+            ) from refusal
         before, experiment_id = _require_attempt(connection, run_id)
         if before != RUNNING:
             raise StoreError(

@@ -34,8 +34,19 @@ class Operation:
     starts: Sequence[SpanStart] = ()
     ends: Sequence[SpanEnd] = ()
     calls: Sequence[CallRow] = ()
+    runs: Sequence[str] = ()
+    """Whose records these are, besides the runs that spans and calls name themselves."""
     transaction: Callable[[Connection], Any] | None = None
     """Runs within the database transaction; what it returns is what the operation gives."""
+
+    def recorded_runs(self) -> set[str]:
+        """The runs that miss something when this is refused."""
+        return {
+            *self.runs,
+            *(start.run_id for start in self.starts),
+            *(end.start.run_id for end in self.ends),
+            *(call[0] for call in self.calls),
+        }
 
 
 def call_row(run_id: str, position: int, call: ToolCall) -> tuple[CallRow, tuple[Body, Body]]:

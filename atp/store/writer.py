@@ -1,10 +1,11 @@
 """The one thread of a process that writes.
 
 Durable means acknowledged: what waits for an operation goes on only after its COMMIT. An operation
-that nobody waits for may lie in the queue for `DELAY` seconds, so that many share one commit; one
-that is waited for commits at once, and everything queued before it goes along. When a transaction
-fails, its operations are tried again one by one, so only the bad one fails. The event loop is
-entered once per commit, however many operations that commit settled.
+that is not urgent may lie in the queue for `DELAY` seconds, so that many share one commit; an urgent
+one commits at once, and everything queued before it goes along. Operations are written in the order
+in which they came. When a transaction fails, its operations are tried again one by one, so only the
+bad one fails; the runs whose records it held are known as incomplete to all that is written after
+it. The event loop is entered once per commit, however many operations that commit settled.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError
 
 from atp.protocol.errors import AtpError, StoreError
 from atp.store.bodies import BodyRow, body_row
@@ -29,7 +30,7 @@ from atp.store.rows import Pressure
 from atp.store.statements import compile_statements
 
 DELAY = 0.02
-"""Seconds that a record nobody waits for may lie in the queue."""
+"""Seconds that an operation without urgency may lie in the queue."""
 
 HIGH_RECORDS = 16_384
 HIGH_BYTES = 64 << 20
@@ -53,6 +54,7 @@ class _Item:
     failures: Failures
     loop: asyncio.AbstractEventLoop | None = None
     future: asyncio.Future[Any] | None = None
+    urgent: bool = False
     operation: Operation | None = None
     rows: list[BodyRow] = field(default_factory=list)
     result: Any = None
@@ -67,6 +69,8 @@ class Writer:
             raise StoreError(f"{database.path} was opened for reading")
         self.failures: Failures = []
         """Errors of posted operations that had no list of their own, and of waits that were given up."""
+        self.incomplete: dict[str, AtpError] = {}
+        """Run -> why the first of its records that was refused was; the writer's thread fills it."""
         self._database = database
         self._engine = database.writing
         self._statements = compile_statements(database.writing.dialect)
@@ -75,6 +79,7 @@ class Writer:
         self._wake = threading.Condition(threading.Lock())
         self._queue: list[_Item] = []
         self._urgent = False
+        self._asleep = False
         self._oldest = 0.0
         self._closing = False
         self._records = 0
@@ -94,10 +99,15 @@ class Writer:
         Raises:
             StoreError: The writer is closed, or belongs to another process.
         """
-        self._put(_Item(ask, size + _RECORD_BYTES, self.failures if failures is None else failures), False)
+        self._put(_Item(ask, size + _RECORD_BYTES, self.failures if failures is None else failures))
 
-    def submit(self, ask: Ask, size: int = 0) -> asyncio.Future[Any]:
-        """Queue an operation and commit at once; called on an event loop.
+    def submit(self, ask: Ask, size: int = 0, *, urgent: bool = True) -> asyncio.Future[Any]:
+        """Queue an operation and give its result; called on an event loop.
+
+        Args:
+            ask: The operation.
+            size: Bytes of its bodies.
+            urgent: Commit at once, else within `DELAY`.
 
         Returns:
             What the operation's transaction returned, once it is durable. Giving up the wait does not
@@ -109,7 +119,7 @@ class Writer:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._put(_Item(ask, size + _RECORD_BYTES, self.failures, loop, future), True)
+        self._put(_Item(ask, size + _RECORD_BYTES, self.failures, loop, future, urgent))
         return future
 
     def pressure(self) -> Pressure:
@@ -136,19 +146,19 @@ class Writer:
             self._wake.notify()
         self._thread.join()
 
-    def _put(self, item: _Item, urgent: bool) -> None:
+    def _put(self, item: _Item) -> None:
         self._check_process()
         with self._wake:
             if self._closing:
                 raise StoreError(f"the store {self._database.path} is closed")
             if not self._queue:
                 self._oldest = time.monotonic()
-            wake = urgent or not self._queue or len(self._queue) == _COMMIT_RECORDS
             self._queue.append(item)
             self._records += 1
             self._bytes += item.size
-            self._urgent = self._urgent or urgent
-            if wake:
+            self._urgent = self._urgent or item.urgent
+            # A thread that still dozes after its last commit looks by itself, within DELAY.
+            if item.urgent or self._asleep or len(self._queue) == _COMMIT_RECORDS:
                 self._wake.notify()
 
     def _check_process(self) -> None:
@@ -180,16 +190,25 @@ class Writer:
     def _take(self) -> list[_Item]:
         """Wait for work; nothing comes back once the writer is closed and all is written."""
         with self._wake:
-            while not self._queue and not self._closing:
-                self._wake.wait()
             while not self._urgent and not self._closing and len(self._queue) < _COMMIT_RECORDS:
+                if not self._queue:
+                    self._doze()
+                    continue
                 left = self._oldest + DELAY - time.monotonic()
                 if left <= 0:
                     break
                 self._wake.wait(left)
             items, self._queue = self._queue[:_COMMIT_RECORDS], self._queue[_COMMIT_RECORDS:]
-            self._urgent = any(item.future is not None for item in self._queue)
+            self._urgent = any(item.urgent for item in self._queue)
             return items
+
+    def _doze(self) -> None:
+        """Wait for work; at first so that what is not urgent costs nobody a system call to wake us."""
+        self._wake.wait(DELAY)
+        if not self._queue and not self._closing:
+            self._asleep = True
+            self._wake.wait()
+            self._asleep = False
 
     def _write(self, connection: Connection, items: Sequence[_Item]) -> None:
         prepared = [item for item in items if self._prepare(item)]
@@ -197,11 +216,11 @@ class Writer:
             return
         try:
             begun = connection.begin()
-        except SQLAlchemyError as error:
+        except Exception as error:  # the driver's, or SQLAlchemy's
             connection.rollback()
             refusal = self._refusal(error)
             for item in prepared:
-                item.error = refusal
+                self._refuse(item, refusal)
             return
         try:
             self._execute(connection, prepared)
@@ -212,7 +231,7 @@ class Writer:
                 for item in prepared:
                     self._write(connection, [item])
             else:
-                prepared[0].error = self._refusal(error)
+                self._refuse(prepared[0], self._refusal(error))
         else:
             self._remember(prepared)
 
@@ -221,16 +240,15 @@ class Writer:
         if item.operation is not None:
             return True
         try:
-            operation = item.ask if isinstance(item.ask, Operation) else item.ask()
+            item.operation = operation = item.ask if isinstance(item.ask, Operation) else item.ask()
             item.rows = [
                 body_row(digest, content, self._database.bodies)
                 for digest, content in operation.bodies
                 if digest not in self._recent
             ]
         except Exception as error:  # as above
-            item.error = self._refusal(error)
+            self._refuse(item, self._refusal(error))
             return False
-        item.operation = operation
         return True
 
     def _execute(self, connection: Connection, items: Sequence[_Item]) -> None:
@@ -254,6 +272,12 @@ class Writer:
                 self._recent[row[0]] = None
         while len(self._recent) > _RECENT_BODIES:
             self._recent.popitem(last=False)
+
+    def _refuse(self, item: _Item, error: AtpError) -> None:
+        item.error = error
+        if item.operation is not None:
+            for run_id in item.operation.recorded_runs():
+                self.incomplete.setdefault(run_id, error)
 
     def _refusal(self, error: Exception) -> AtpError:
         if isinstance(error, AtpError):
