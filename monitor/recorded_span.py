@@ -77,6 +77,7 @@ class RecordedSpan:
         parent_id: str | None,
         parent_source: ParentSource,
         attributes: Mapping[str, AttributeValue],
+        messages: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
         self._recorder = recorder
         self.kind = kind
@@ -91,6 +92,8 @@ class RecordedSpan:
         self._status = SpanStatus.OK
         for key, value in attributes.items():
             self._attributes[key] = self._attribute(value)
+        for key, items in (messages or {}).items():
+            self._set_messages(key, items)
 
     def set(self, name: str, value: AttributeValue) -> None:
         """Set an attribute; names are in `monitor.vocabulary`."""
@@ -118,14 +121,8 @@ class RecordedSpan:
 
         A message object that was stored before is taken to be unchanged.
         """
-        if self._too_late():
-            return
-        try:
-            digest, altered = self._recorder.messages.store(name, messages)
-            self._altered += altered
-            self._bodies[name] = digest
-        except Exception as error:
-            self._recorder.failed(f"messages {name}", error)
+        if not self._too_late():
+            self._set_messages(name, messages)
 
     def event(self, name: str, attributes: Mapping[str, AttributeValue]) -> None:
         """Note something that happened now."""
@@ -144,6 +141,14 @@ class RecordedSpan:
     def abort(self, error: BaseException | None) -> None:
         """End the span on its behalf, since the attempt is over."""
         self._finish(SpanStatus.ABORTED, error)
+
+    def _set_messages(self, name: str, messages: Sequence[Any]) -> None:
+        try:
+            digest, altered = self._recorder.messages.store(name, messages)
+            self._altered += altered
+            self._bodies[name] = digest
+        except Exception as error:
+            self._recorder.failed(f"messages {name}", error)
 
     def _too_late(self) -> bool:
         # The last record has been handed over: what comes now is counted, not slipped into it.
@@ -176,6 +181,7 @@ class RecordedSpan:
             name=self.name,
             start_ns=otel.start_time or time.time_ns(),
             attributes=dict(self._attributes),
+            bodies=dict(self._bodies),
         )
         self._recorder.started(self)
 

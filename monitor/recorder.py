@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from opentelemetry import context as otel_context
 from opentelemetry import trace as otel_trace
@@ -33,7 +34,7 @@ from monitor.foreign_spans import foreign_end, foreign_start
 from monitor.message_lists import MessageLists
 from monitor.recorded_span import RecordedSpan, error_type
 from monitor.tracing import Claim, Tracing, process_tracing
-from monitor.vocabulary import AGENT_NAME, RECORDER_FAILURE, RECORDER_FAILURES, RECORDER_LATE_SPANS
+from monitor.vocabulary import AGENT_NAME, INPUT, RECORDER_FAILURE, RECORDER_FAILURES, RECORDER_LATE_SPANS
 
 _NOTED_FAILURES = 20
 
@@ -47,6 +48,7 @@ class SpanRecorder:
         name: Of the agent span.
         trace_id: 32 hexadecimal digits; a new one by default.
         attributes: Of the agent span, from its start.
+        asked: Messages that the agent is given, a body of the agent span from its start.
         tracing: The provider to record with; the process's own by default.
     """
 
@@ -58,6 +60,7 @@ class SpanRecorder:
         name: str = "agent",
         trace_id: str | None = None,
         attributes: Mapping[str, AttributeValue] | None = None,
+        asked: Sequence[Any] = (),
         tracing: Tracing | None = None,
     ) -> None:
         self.run_id = run_id
@@ -77,7 +80,8 @@ class SpanRecorder:
         self._trace_id = int(trace_id, 16) if trace_id else self.tracing.ids.generate_trace_id()
         with self.tracing.ids.giving(self._trace_id):
             about = {AGENT_NAME: name, **(attributes or {})}
-            self._root = self._begin(SpanKind.AGENT, name, None, None, ParentSource.ROOT, about)
+            given = {INPUT: asked} if asked else None
+            self._root = self._begin(SpanKind.AGENT, name, None, None, ParentSource.ROOT, about, given)
         self.tracing.own(self._trace_id, self)
 
     @property
@@ -249,8 +253,9 @@ class SpanRecorder:
         parent_id: str | None,
         source: ParentSource,
         attributes: Mapping[str, AttributeValue],
+        messages: Mapping[str, Sequence[Any]] | None = None,
     ) -> RecordedSpan:
-        span = RecordedSpan(self, kind, name, parent_id, source, attributes)
+        span = RecordedSpan(self, kind, name, parent_id, source, attributes, messages)
         context = Context()
         if parent is not None:
             context = otel_trace.set_span_in_context(NonRecordingSpan(parent), context)

@@ -12,6 +12,7 @@ a part one of::
     {"type": "tool_call_response", "id": str | null, "response": str | [part, …]}
     {"type": "uri", "modality": str, "uri": str}
     {"type": "blob", "modality": str, "mime_type": str, "content": base64}
+    {"type": "file", "modality": str, "mime_type": str, "file_id": sha256, "name": str?}
 
 the form of the GenAI semantic conventions v0.1.0; parts of other types are kept as the SDK has
 them. `arguments` is a string only where the harness could not read it as an object.
@@ -95,7 +96,9 @@ SKILL_NAME: Final = "skill.name"
 
 # Bodies of any behaviour
 INPUT: Final = "input"
+"""On the root: list of messages, the task's instruction; not there where the user speaks first."""
 OUTPUT: Final = "output"
+"""On the root: list of messages, the final answer; not there without one."""
 
 # Events
 RECORDER_FAILURE: Final = "recorder.failure"

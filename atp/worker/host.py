@@ -22,6 +22,8 @@ from atp.worker.loading import load
 from atp.worker.messages import Outcome, StartAttempt
 from atp.worker.spans import LinkSink, SpanSender
 from monitor.recorder import SpanRecorder
+from monitor.task_messages import answered, asked
+from monitor.vocabulary import OUTPUT
 
 HEARTBEAT = 1.0
 """Seconds between two heartbeats."""
@@ -35,11 +37,18 @@ class WorkerHost:
     Args:
         hello: What to tell the engine about this process.
         on_lost: Called when the engine is gone.
+        on_warm: Called once, when the first attempt has ended: the harness's SDK is loaded.
     """
 
-    def __init__(self, hello: Mapping[str, Any], on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        hello: Mapping[str, Any],
+        on_lost: Callable[[], None],
+        on_warm: Callable[[], None] | None = None,
+    ) -> None:
         self._hello = hello
         self._on_lost = on_lost
+        self._on_warm = on_warm
         self._attempts: dict[str, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._link: Link
@@ -91,7 +100,13 @@ class WorkerHost:
 
     async def _run(self, attempt: StartAttempt) -> None:
         sink = self._spans.sink(attempt.run_id)
-        recorder = SpanRecorder(sink, attempt.run_id, trace_id=attempt.trace_id, name=attempt.harness)
+        recorder = SpanRecorder(
+            sink,
+            attempt.run_id,
+            trace_id=attempt.trace_id,
+            name=attempt.harness,
+            asked=asked(attempt.task.instruction),
+        )
         trace: TaskTrace | None = None
         failure: BaseException | None = None
         started = time.monotonic()
@@ -101,6 +116,8 @@ class WorkerHost:
             failure = error
         elapsed = time.monotonic() - started
         cancelled = isinstance(failure, asyncio.CancelledError)
+        if trace is not None and trace.final_answer is not None:
+            recorder.root.set_messages(OUTPUT, answered(trace.final_answer))
         recorder.close(failure)
         outcome = Outcome(
             run_id=attempt.run_id,
@@ -111,6 +128,9 @@ class WorkerHost:
             recorder_failures=recorder.failures,
         )
         await self._report(outcome, sink)
+        if self._on_warm is not None:
+            self._on_warm()
+            self._on_warm = None
 
     async def _report(self, outcome: Outcome, sink: LinkSink) -> None:
         try:

@@ -297,3 +297,13 @@ def test_the_monitor_needs_no_sdk_and_nothing_but_pydantic_and_opentelemetry() -
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+async def test_what_was_asked_is_named_by_the_start_of_the_root_span() -> None:
+    sink = MemorySink()
+    said = [{"role": "user", "parts": [{"type": "text", "content": "How is the weather?"}]}]
+    recorder = SpanRecorder(sink, "run-a", asked=said)
+    [start] = sink.starts
+    assert sink.messages(start.bodies[v.INPUT]) == said
+    recorder.close()
+    assert sink.ends[0].bodies == start.bodies
