@@ -1,8 +1,10 @@
 """LangChain's asynchronous callback handler, kept thin: every hook hands on to the instrument.
 
 The handler runs inline (`run_inline`), so what a hook sets in its context is seen by the call it
-announces. LangChain logs and forgets what a handler raises, or with `raise_error` lets it end the
-run. Here neither happens: each hook hands its failure to the instrument.
+announces. Only hooks that may have to wait are coroutines: LangChain calls the others as they are,
+which saves a coroutine for each node and each tool. LangChain logs and forgets what a handler
+raises, or with `raise_error` lets it end the run. Here neither happens: each hook hands its failure
+to the instrument.
 """
 
 from __future__ import annotations
@@ -47,14 +49,26 @@ class Hooks(Protocol):
         """A model call has failed."""
 
 
-_Hook: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
+_Waiting: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 
 
-def _guarded(hook: _Hook) -> _Hook:
+def _guarded_waiting(hook: _Waiting) -> _Waiting:
     @functools.wraps(hook)
     async def guarded(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
             await hook(self, *args, **kwargs)
+        except Exception as error:
+            self.instrument.failed(hook.__name__, error)
+
+    return guarded
+
+
+def _guarded(hook: Callable[..., None]) -> Any:
+    # Any, since LangChain types each hook as a coroutine function and takes plain ones all the same.
+    @functools.wraps(hook)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            hook(self, *args, **kwargs)
         except Exception as error:
             self.instrument.failed(hook.__name__, error)
 
@@ -77,7 +91,7 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
             self.instrument = instrument
 
         @_guarded
-        async def on_chain_start(
+        def on_chain_start(
             self,
             serialized: Any,
             inputs: Any,
@@ -90,15 +104,15 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
             self.instrument.run_started(run_id, parent_run_id, name, more.get("tags") or ())
 
         @_guarded
-        async def on_chain_end(self, outputs: Any, *, run_id: UUID, **more: Any) -> None:
+        def on_chain_end(self, outputs: Any, *, run_id: UUID, **more: Any) -> None:
             self.instrument.run_ended(run_id, None)
 
         @_guarded
-        async def on_chain_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
+        def on_chain_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
             self.instrument.run_ended(run_id, error)
 
         @_guarded
-        async def on_tool_start(
+        def on_tool_start(
             self,
             serialized: Any,
             input_str: str,
@@ -110,14 +124,14 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
             self.instrument.run_started(run_id, parent_run_id, more.get("name") or "tool", ())
 
         @_guarded
-        async def on_tool_end(self, output: Any, *, run_id: UUID, **more: Any) -> None:
+        def on_tool_end(self, output: Any, *, run_id: UUID, **more: Any) -> None:
             self.instrument.run_ended(run_id, None)
 
         @_guarded
-        async def on_tool_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
+        def on_tool_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
             self.instrument.run_ended(run_id, error)
 
-        @_guarded
+        @_guarded_waiting
         async def on_chat_model_start(
             self,
             serialized: Any,
@@ -131,7 +145,7 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
             parameters = more.get("invocation_params") or {}
             self.instrument.model_started(run_id, parent_run_id, messages[0], parameters)
 
-        @_guarded
+        @_guarded_waiting
         async def on_llm_start(
             self,
             serialized: Any,
@@ -147,16 +161,16 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
             self.instrument.model_started(run_id, parent_run_id, messages, parameters)
 
         @_guarded
-        async def on_llm_new_token(self, token: Any, *, run_id: UUID, **more: Any) -> None:
+        def on_llm_new_token(self, token: Any, *, run_id: UUID, **more: Any) -> None:
             self.instrument.first_chunk(run_id)
 
-        @_guarded
+        @_guarded_waiting
         async def on_llm_end(self, response: Any, *, run_id: UUID, **more: Any) -> None:
             self.instrument.model_ended(run_id, response)
             await self.instrument.ready()
 
         @_guarded
-        async def on_llm_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
+        def on_llm_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
             self.instrument.model_failed(run_id, error)
 
     return Handler

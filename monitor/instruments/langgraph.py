@@ -42,6 +42,7 @@ class LangGraphInstrument:
         self._runs: dict[UUID, _Run] = {}
         self._calls: dict[UUID, _ModelCall] = {}
         self._definitions: list[Any] = []
+        self._offered: frozenset[str] = frozenset()
         self._handler: AsyncCallbackHandler | None = None
 
     @property
@@ -118,8 +119,9 @@ class LangGraphInstrument:
         if tools:
             if tools != self._definitions:
                 self._definitions = list(tools)
+                self._offered = frozenset(tool.get("function", tool).get("name") for tool in tools)
             span.set_messages(v.TOOL_DEFINITIONS, self._definitions)
-            call.offered = frozenset(tool.get("function", tool).get("name") for tool in tools)
+            call.offered = self._offered
 
     def first_chunk(self, run_id: UUID) -> None:
         """A chunk of a streamed reply has come."""
