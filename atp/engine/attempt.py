@@ -73,13 +73,16 @@ class Attempt:
         self._timers: list[asyncio.TimerHandle] = []
         self._answering: set[asyncio.Task[object]] = set()
         self._model_starts = 0
-        self._model_calls: list[ModelCallRecord] = []
-        self._rejected: frozenset[str] = frozenset()
+        self._model_ends: list[SpanEnd] = []
         self._tokens = 0
         self._elapsed: float | None = None
 
-    async def run(self) -> TaskTrace:
-        """Run to the end; never raises for what goes wrong in the run itself."""
+    async def run(self, begun: Awaitable[None]) -> TaskTrace:
+        """Run to the end; never raises for what goes wrong in the run itself.
+
+        Args:
+            begun: Done when the beginning is stored; the harness starts only then.
+        """
         started_at = datetime.now(UTC)
         outcome: Outcome | None = None
         failure: Exception | None = None
@@ -89,6 +92,7 @@ class Attempt:
             environment = await self._open_environment()
             session = await self._plan.source.open(self.run_id, self._task)
             try:
+                await begun
                 outcome = await self._agent_phase(environment, session)
             finally:
                 log = await session.close()
@@ -134,13 +138,13 @@ class Attempt:
         """See `AttemptHandler.span_ended`."""
         if record.start.kind is not SpanKind.MODEL:
             return
-        [call] = model_calls([record])
-        self._model_calls.append(call)
-        self._rejected |= rejected_calls([record])
-        self._tokens += (call.usage.input_tokens or 0) + (call.usage.output_tokens or 0)
+        self._model_ends.append(record)
         most = self._plan.limits.max_total_tokens
-        if most is not None and self._tokens > most:
-            self._fire(StopReason.MAX_TOTAL_TOKENS)
+        if most is not None:
+            [call] = model_calls([record])
+            self._tokens += (call.usage.input_tokens or 0) + (call.usage.output_tokens or 0)
+            if self._tokens > most:
+                self._fire(StopReason.MAX_TOTAL_TOKENS)
 
     async def _tracked(self, work: Awaitable[_T]) -> _T:
         task = asyncio.current_task()
@@ -156,7 +160,8 @@ class Attempt:
     async def _open_environment(self) -> Environment:
         try:
             environment = self._plan.benchmark.environment(self._task)
-            await asyncio.wait_for(environment.open(), SETUP_TIMEOUT)
+            async with asyncio.timeout(SETUP_TIMEOUT):
+                await environment.open()
         except Exception as error:
             raise BenchmarkError(
                 f"the environment could not be opened: {type(error).__name__}: {error}"
@@ -218,7 +223,8 @@ class Attempt:
         answering = list(self._answering)
         for task in answering:
             task.cancel()
-        await asyncio.gather(*answering, return_exceptions=True)
+        if answering:
+            await asyncio.gather(*answering, return_exceptions=True)
 
     def _complete(
         self,
@@ -228,8 +234,9 @@ class Attempt:
         endpoint_log: list[ModelCallRecord] | None,
     ) -> TaskTrace:
         reported = (outcome.trace if outcome else None) or TaskTrace()
-        status, stop_reason, error = self._verdict(outcome, failure)
-        own = [call for call in self._model_calls if call.actor == Actor.AGENT and call.answered]
+        calls = model_calls(self._model_ends)
+        status, stop_reason, error = self._verdict(outcome, failure, calls)
+        own = [call for call in calls if call.actor == Actor.AGENT and call.answered]
         return reported.model_copy(
             update={
                 "run_id": self.run_id,
@@ -246,19 +253,24 @@ class Attempt:
                 "usage": Usage.total(call.usage for call in own) or Usage(),
                 "started_at": started_at,
                 "elapsed": self._elapsed,
-                "checks": self._checks(endpoint_log, outcome),
+                "checks": self._checks(endpoint_log, calls, outcome),
                 "monitored": self._plan.monitored,
                 "error": error,
             }
         )
 
-    def _checks(self, endpoint_log: list[ModelCallRecord] | None, outcome: Outcome | None) -> RecordCheck:
+    def _checks(
+        self,
+        endpoint_log: list[ModelCallRecord] | None,
+        calls: list[ModelCallRecord],
+        outcome: Outcome | None,
+    ) -> RecordCheck:
         check = compare(
             endpoint_log,
-            self._model_calls if self._plan.monitored else None,
+            calls if self._plan.monitored else None,
             self._door.calls if self._door else None,
             outcome.trace if outcome else None,
-            rejected=self._rejected,
+            rejected=rejected_calls(self._model_ends),
             owned_tools=self._plan.card.owned_tools,
         )
         if outcome is None or not outcome.recorder_failures:
@@ -267,33 +279,24 @@ class Attempt:
         return check.model_copy(update={"agree": False, "differences": (*check.differences, note)})
 
     def _verdict(
-        self, outcome: Outcome | None, failure: Exception | None
+        self, outcome: Outcome | None, failure: Exception | None, calls: list[ModelCallRecord]
     ) -> tuple[Status, StopReason, ErrorInfo | None]:
         if self._door is not None and self._door.failure is not None:
             failure = self._door.failure
         error = ErrorInfo.of(failure) if failure else outcome.error if outcome else None
         if self._fired is StopReason.CANCELLED:
             return Status.CANCELLED, self._fired, error
-        if self._fired is not None and not self._eaten_by_provider():
+        if self._fired is not None and not self._eaten_by_provider(calls):
             return Status.LIMIT, self._fired, error
         if error is not None:
-            verdict = classify(error)
-            return (
-                verdict.status,
-                verdict.stop_reason,
-                error.model_copy(update={"fault": verdict.fault, "unclassified": verdict.unclassified}),
-            )
+            return _judged(error)
         if outcome is None or outcome.trace is None:
             return Status.INTERRUPTED, StopReason.INTERRUPTED, None
         return Status.COMPLETED, outcome.trace.stop_reason or StopReason.ANSWERED, None
 
-    def _eaten_by_provider(self) -> bool:
+    def _eaten_by_provider(self, calls: list[ModelCallRecord]) -> bool:
         # A deadline that fired while no model call had ever answered says nothing about the agent.
-        return (
-            self._fired is StopReason.DEADLINE
-            and bool(self._model_calls)
-            and not any(call.answered for call in self._model_calls)
-        )
+        return self._fired is StopReason.DEADLINE and bool(calls) and not any(call.answered for call in calls)
 
     def _versions(self) -> dict[str, str]:
         packages = self._worker.packages if self._worker else {}
@@ -301,9 +304,25 @@ class Attempt:
         return {name: packages[name] for name in names if name in packages}
 
 
+def failed(trace: TaskTrace, failure: Exception) -> TaskTrace:
+    """The same trace, of a run that something ended after all."""
+    status, stop_reason, error = _judged(ErrorInfo.of(failure))
+    return trace.model_copy(update={"status": status, "stop_reason": stop_reason, "error": error})
+
+
+def _judged(error: ErrorInfo) -> tuple[Status, StopReason, ErrorInfo]:
+    verdict = classify(error)
+    return (
+        verdict.status,
+        verdict.stop_reason,
+        error.model_copy(update={"fault": verdict.fault, "unclassified": verdict.unclassified}),
+    )
+
+
 async def _close(environment: Environment) -> BenchmarkError | None:
     try:
-        await asyncio.wait_for(environment.close(), SETUP_TIMEOUT)
+        async with asyncio.timeout(SETUP_TIMEOUT):
+            await environment.close()
     except Exception as error:  # noqa: BLE001  becomes the attempt's failure
         return BenchmarkError(f"the environment could not be closed: {type(error).__name__}: {error}")
     return None

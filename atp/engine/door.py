@@ -15,7 +15,7 @@ from jsonschema.protocols import Validator
 from pydantic import JsonValue
 
 from atp.protocol.environment import Environment, ToolSpec, UserTurn
-from atp.protocol.errors import BenchmarkError, ToolFailed
+from atp.protocol.errors import BenchmarkError, StoreError, ToolFailed
 from atp.protocol.spans import ParentSource, SpanEnd, SpanStart
 from atp.protocol.trace import CallIdSource, ToolCall
 from atp.store.rows import moment
@@ -39,8 +39,8 @@ class CallStore(Protocol):
 class Door:
     """One attempt's environment, as its worker reaches it.
 
-    A tool that fails gives text for the model. An environment that raises anything else is broken:
-    `failure` holds what it raised, and the attempt ends as `benchmark_error`.
+    A tool that fails gives text for the model. `failure` holds what ends the attempt: what an
+    environment raised that is broken, or why a call could not be stored.
 
     Args:
         run_id: The attempt.
@@ -50,7 +50,7 @@ class Door:
     """
 
     def __init__(self, run_id: str, trace_id: str, environment: Environment, store: CallStore) -> None:
-        self.failure: BenchmarkError | None = None
+        self.failure: BenchmarkError | StoreError | None = None
         self._run_id = run_id
         self._trace_id = trace_id
         self._environment = environment
@@ -89,14 +89,18 @@ class Door:
         except asyncio.CancelledError:
             await self._record(sequence, request, span, None, "the attempt ended before the tool did")
             raise
-        await self._record(sequence, request, span, value, error)
+        try:
+            await self._record(sequence, request, span, value, error)
+        except StoreError as refusal:
+            self.failure = refusal
+            return {"value": None, "error": refusal.message}
         return {"value": value, "error": error}
 
     async def _record(
         self, sequence: int, request: Message, span: EngineToolSpan, value: JsonValue, error: str | None
     ) -> None:
         end, bodies = span.end(time.time_ns(), result=value, error=error)
-        call = ToolCall(
+        call = ToolCall.model_construct(  # of parts that are what they have to be
             id=str(span.start.attributes[TOOL_CALL_ID]),
             id_source=CallIdSource(str(span.start.attributes[TOOL_CALL_ID_SOURCE])),
             name=request["name"],
@@ -122,8 +126,8 @@ class Door:
                 raise BenchmarkError("the harness speaks to a user, but the benchmark has none")
             return await (user.open() if text is None else user.reply(text))
         except Exception as error:
-            self.failure = _benchmark_error("the user", error)
-            raise self.failure from error
+            failure = self.failure = _benchmark_error("the user", error)
+            raise failure from error
 
     async def _execute(self, name: str, arguments: JsonValue) -> tuple[JsonValue, str | None]:
         problem = self._problem(name, arguments)
@@ -135,8 +139,8 @@ class Door:
         except ToolFailed as error:
             return None, error.message
         except Exception as error:  # noqa: BLE001  kept as the attempt's failure, with its class and text
-            self.failure = _benchmark_error(f"tool {name!r}", error)
-            return None, self.failure.message
+            failure = self.failure = _benchmark_error(f"tool {name!r}", error)
+            return None, failure.message
 
     def _problem(self, name: str, arguments: JsonValue) -> str | None:
         validator = self._validators.get(name)

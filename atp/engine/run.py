@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from atp.engine.attempt import Attempt, AttemptPlan
+from atp.engine.attempt import Attempt, AttemptPlan, failed
 from atp.engine.grading import grade
 from atp.engine.holder import holder, is_gone
 from atp.engine.model_sources import ModelSource, ProviderSource, ScriptedSource
@@ -20,6 +20,7 @@ from atp.engine.options import RunOptions
 from atp.engine.pool import WorkerPool
 from atp.models.providers import provider_endpoint
 from atp.models.scripted.endpoint import ScriptedEndpoint
+from atp.protocol.errors import StoreError
 from atp.protocol.status import classify
 from atp.protocol.task import TaskInput
 from atp.protocol.trace import Grade, TaskTrace
@@ -112,7 +113,7 @@ class Run:
         self._plans: dict[str, AttemptPlan] = {}
         self._open = deque(work.slots)
         self._running: set[Attempt] = set()
-        self._to_grade: asyncio.Queue[Ungraded] = asyncio.Queue()
+        self._graders = asyncio.Semaphore(GRADERS)
         self._grace: asyncio.TimerHandle | None = None
         self.interrupted = False
 
@@ -123,8 +124,6 @@ class Run:
             StoreError: Another engine holds the experiment, or the store failed.
             InfrastructureError: The scripted endpoint could not be started.
         """
-        for ungraded in self._work.ungraded:
-            self._to_grade.put_nowait(ungraded)
         self._logs.mkdir(parents=True, exist_ok=True)
         try:
             async with self._lease(), AsyncExitStack() as stack:
@@ -138,16 +137,10 @@ class Run:
 
     async def _do(self) -> None:
         async with asyncio.TaskGroup() as group:
-            grading = [group.create_task(self._grade_all()) for _ in range(GRADERS)]
-            running = [
-                group.create_task(self._run_slots())
-                for _ in range(min(self._options.concurrency, len(self._open)))
-            ]
-            if running:
-                await asyncio.wait(running)
-            await self._to_grade.join()
-            for task in grading:
-                task.cancel()
+            for ungraded in self._work.ungraded:
+                group.create_task(self._grade(ungraded))
+            for _ in range(min(self._options.concurrency, len(self._open))):
+                group.create_task(self._run_slots(group))
 
     def interrupt(self) -> None:
         """The first time: start nothing more, and cancel after a grace time. Then: cancel at once."""
@@ -162,26 +155,26 @@ class Run:
         for attempt in self._running:
             attempt.cancel()
 
-    async def _run_slots(self) -> None:
+    async def _run_slots(self, group: asyncio.TaskGroup) -> None:
         while self._open:
-            await self._run_slot(self._open.popleft())
+            ended = await self._run_slot(self._open.popleft())
+            if ended is not None:
+                group.create_task(self._grade(ended))
 
-    async def _run_slot(self, slot: OpenSlot) -> None:
+    async def _run_slot(self, slot: OpenSlot) -> Ungraded | None:
         plan = self._plans[slot.cell_id]
         for number in range(slot.tries + 1, slot.tries + 2 + self._options.retries):
             attempt = Attempt(_run_id(), secrets.token_hex(16), slot.task, plan)
-            await self._store.begin_attempt(
-                AttemptStart(attempt.run_id, slot.slot_id, number, attempt.trace_id, datetime.now(UTC))
-            )
+            row = AttemptStart(attempt.run_id, slot.slot_id, number, attempt.trace_id, datetime.now(UTC))
+            begun = asyncio.ensure_future(self._store.begin_attempt(row))
             self._events.attempt_started(attempt.run_id, slot.cell_id, slot.task.task_id)
             self._running.add(attempt)
             try:
-                trace = await attempt.run()
+                trace = await attempt.run(begun)
+                await begun  # what kept it from beginning ends the experiment, not the attempt
             finally:
                 self._running.discard(attempt)
-            if attempt.worker_gone:
-                await self._store.abort_open_spans(attempt.run_id)
-            await self._store.end_attempt(attempt.run_id, trace)
+            trace = await self._end(attempt, trace)
             again = (
                 not self.interrupted
                 and number <= slot.tries + self._options.retries
@@ -192,20 +185,30 @@ class Run:
             )
             self._events.attempt_ended(attempt.run_id, slot.cell_id, trace, again)
             if trace.status is not None and trace.status.gradable:
-                self._to_grade.put_nowait(Ungraded(attempt.run_id, slot.cell_id, slot.task, trace))
+                return Ungraded(attempt.run_id, slot.cell_id, slot.task, trace)
             if not again:
-                return
+                break
             await asyncio.sleep(RETRY_DELAY * 2 ** (number - slot.tries - 1))
+        return None
 
-    async def _grade_all(self) -> None:
-        while True:
-            item = await self._to_grade.get()
-            try:
-                verdict = await grade(self._work.pairings[item.cell_id].benchmark, item.task, item.trace)
-                await self._store.add_grade(item.run_id, verdict)
-                self._events.graded(item.run_id, item.cell_id, verdict)
-            finally:
-                self._to_grade.task_done()
+    async def _end(self, attempt: Attempt, trace: TaskTrace) -> TaskTrace:
+        """Store the end of an attempt; gives the trace as stored."""
+        if attempt.worker_gone:
+            await self._store.abort_open_spans(attempt.run_id)
+        try:
+            await self._store.end_attempt(attempt.run_id, trace)
+        except StoreError as error:
+            if error.code != "records_refused":
+                raise
+            trace = failed(trace, error)
+            await self._store.end_attempt(attempt.run_id, trace)
+        return trace
+
+    async def _grade(self, item: Ungraded) -> None:
+        async with self._graders:
+            verdict = await grade(self._work.pairings[item.cell_id].benchmark, item.task, item.trace)
+        await self._store.add_grade(item.run_id, verdict)
+        self._events.graded(item.run_id, item.cell_id, verdict)
 
     async def _prepare(self, stack: AsyncExitStack) -> None:
         pools: dict[tuple[str, Path], WorkerPool] = {}
@@ -221,7 +224,7 @@ class Run:
             key = (pairing.harness.name, python)
             if key not in pools:
                 pools[key] = WorkerPool(
-                    pairing.harness, python, self._options.workers, self._logs, self._store.record
+                    pairing.harness, python, self._options.workers, self._logs, self._store.record_soon
                 )
                 stack.push_async_callback(pools[key].stop)
             self._plans[cell_id] = AttemptPlan(

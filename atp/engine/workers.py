@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,8 +26,11 @@ HELLO_TIMEOUT = 60.0
 STOP_TIMEOUT = 5.0
 """Seconds an idle worker may take to end by itself before it is killed."""
 
-RecordSpans = Callable[[Mapping[str, bytes], Sequence[SpanStart], Sequence[SpanEnd]], Awaitable[None]]
-"""Store bodies, starts and ends that came together; returns when they are durable."""
+RecordSpans = Callable[
+    [Mapping[str, bytes], Sequence[SpanStart], Sequence[SpanEnd], Sequence[str]], asyncio.Future[None]
+]
+"""Store bodies, starts and ends of some runs that came together, in the order of the calls; the future is
+done when they are durable."""
 
 
 class AttemptHandler(Protocol):
@@ -108,7 +112,7 @@ class Worker:
             raise self._dead or WorkerDied(f"worker {self.name} is ending")
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._attempts[attempt.run_id] = (handler, future)
-        self._link.send(Lane.CONTROL, {"type": "start", "attempt": attempt.model_dump(mode="json")})
+        self._link.send(Lane.CONTROL, {"type": "start", "attempt": attempt})
         try:
             return await future
         finally:
@@ -151,7 +155,7 @@ class Worker:
                 if entry is not None and not entry[1].done():
                     entry[1].set_result(outcome)
             case "spans":
-                self._keep(self._store_spans(message))
+                self._store_spans(message)
             case "call":
                 self._keep(self._answer_call(message))
             case "user":
@@ -171,7 +175,7 @@ class Worker:
         if not self._hello.done():
             self._hello.set_result(None)
 
-    async def _store_spans(self, message: Message) -> None:
+    def _store_spans(self, message: Message) -> None:
         bodies = {digest: text.encode() for digest, text in message["bodies"]}
         starts = [unpack_start(packed) for packed in message["starts"]]
         ends = [unpack_end(packed) for packed in message["ends"]]
@@ -181,11 +185,13 @@ class Worker:
         for end in ends:
             if entry := self._attempts.get(end.start.run_id):
                 entry[0].span_ended(end)
-        error: str | None = None
-        try:
-            await self._record(bodies, starts, ends)
-        except Exception as failure:  # noqa: BLE001  the worker is told, and its attempts end with it
-            error = str(failure) or type(failure).__name__
+        stored = self._record(bodies, starts, ends, message["runs"])
+        stored.add_done_callback(partial(self._acknowledge, message))
+
+    def _acknowledge(self, message: Message, stored: asyncio.Future[None]) -> None:
+        # Of a refusal the worker is told, and the store, which knows it, lets none of the runs end well.
+        failure = stored.exception()
+        error = None if failure is None else str(failure) or type(failure).__name__
         self._link.reply(Lane.CONTROL, message, {"error": error})
 
     async def _answer_call(self, message: Message) -> None:

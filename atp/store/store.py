@@ -1,8 +1,8 @@
 """The store as the engine uses it: `StoreReader`'s questions, and everything that writes.
 
-What is written is written in the order of the calls. An `async` method returns when what it wrote is durable: committed, and safe from the death of this
-process. A `post_*` method returns at once. What is refused raises `StoreError`, and nothing of it is
-stored.
+What is written is written in the order of the calls. An `async` method returns when what it wrote is
+durable: committed, and safe from the death of this process. A `post_*` method returns at once. What is
+refused raises `StoreError`, and nothing of it is stored.
 """
 
 from __future__ import annotations

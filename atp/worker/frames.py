@@ -20,6 +20,7 @@ from enum import IntEnum
 from typing import Any
 
 import pydantic_core
+from pydantic import BaseModel
 
 from atp.protocol.errors import LinkBroken
 
@@ -58,11 +59,14 @@ class Received:
 
 
 def encode_json(value: Any) -> bytes:
-    """JSON bytes of plain data. Lone surrogates and non-finite numbers survive the round trip."""
+    """JSON bytes of plain data, which may hold exchanged values (`Frozen`) as they are.
+
+    Lone surrogates and non-finite numbers survive the round trip.
+    """
     try:
         return pydantic_core.to_json(value, inf_nan_mode="constants")
     except pydantic_core.PydanticSerializationError:
-        return json.dumps(value).encode()  # escapes what UTF-8 cannot hold
+        return json.dumps(value, default=_dumped).encode()  # escapes what UTF-8 cannot hold
 
 
 def decode_json(data: bytes) -> Any:
@@ -141,6 +145,10 @@ class FrameReader:
         if len(whole) != int.from_bytes(rest, "big") or hashlib.sha256(whole).digest() != digest:
             raise LinkBroken(f"the body {digest.hex()} did not arrive whole")
         return Received(lane, _decoded(whole))
+
+
+def _dumped(value: BaseModel) -> Any:
+    return value.model_dump(mode="json")
 
 
 def _decoded(payload: bytes) -> Any:

@@ -20,7 +20,7 @@ from atp.worker.frames import Lane
 from atp.worker.link import Link, Message
 from atp.worker.loading import load
 from atp.worker.messages import Outcome, StartAttempt
-from atp.worker.spans import LinkSink, SpanSender
+from atp.worker.spans import SpanSender
 from monitor.recorder import SpanRecorder
 from monitor.task_messages import answered, asked
 from monitor.vocabulary import OUTPUT
@@ -127,18 +127,10 @@ class WorkerHost:
             elapsed=elapsed,
             recorder_failures=recorder.failures,
         )
-        await self._report(outcome, sink)
+        self._spans.finish(attempt.run_id, {"type": "outcome", "outcome": outcome})
         if self._on_warm is not None:
             self._on_warm()
             self._on_warm = None
-
-    async def _report(self, outcome: Outcome, sink: LinkSink) -> None:
-        try:
-            await sink.flush()
-        except Exception as error:  # noqa: BLE001  the outcome says it, whatever it was
-            outcome = outcome.model_copy(update={"trace": None, "error": ErrorInfo.of(error)})
-        self._spans.forget(outcome.run_id)
-        self._link.send(Lane.CONTROL, {"type": "outcome", "outcome": outcome.model_dump(mode="json")})
 
 
 async def _run_harness(

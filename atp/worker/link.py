@@ -84,17 +84,19 @@ class Link(asyncio.Protocol):
         Raises:
             LinkBroken: The link is closed, or closes before the reply.
         """
-        if self._closed:
-            raise LinkBroken("the link is closed")
-        self._next_request += 1
-        number = self._next_request
-        future: asyncio.Future[Message] = self._loop.create_future()
-        self._requests[number] = future
+        number, future = self._ask(lane, message)
         try:
-            self.send(lane, {**message, "request": number})
             return await future
         finally:
             self._requests.pop(number, None)
+
+    def ask(self, lane: Lane, message: Mapping[str, Any]) -> asyncio.Future[Message]:
+        """As `request`, for a message that the peer answers whatever happens.
+
+        Raises:
+            LinkBroken: The link is closed; the future raises it when it closes before the reply.
+        """
+        return self._ask(lane, message)[1]
 
     def reply(self, lane: Lane, request: Message, message: Mapping[str, Any]) -> None:
         """Answer a request; a second answer to it finds nobody and is dropped by the peer."""
@@ -138,6 +140,15 @@ class Link(asyncio.Protocol):
         """See `asyncio.Protocol`."""
         self._paused = False
         self._flush()
+
+    def _ask(self, lane: Lane, message: Mapping[str, Any]) -> tuple[int, asyncio.Future[Message]]:
+        if self._closed:
+            raise LinkBroken("the link is closed")
+        self._next_request += 1
+        future: asyncio.Future[Message] = self._loop.create_future()
+        self._requests[self._next_request] = future
+        self.send(lane, {**message, "request": self._next_request})
+        return self._next_request, future
 
     def _dispatch(self, message: Message) -> None:
         if message.get("type") != "reply":

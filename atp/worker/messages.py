@@ -6,12 +6,15 @@
 | `beat`    | worker | control | nothing: the worker's event loop turns                             |
 | `start`   | engine | control | a `StartAttempt`                                                   |
 | `cancel`  | engine | control | `run_id`                                                           |
-| `outcome` | worker | control | an `Outcome`, after all spans of the attempt are acknowledged      |
+| `outcome` | worker | span    | an `Outcome`, behind all spans of the attempt                      |
 | `call`    | worker | call    | a tool call (request); the reply has `value` or `error`            |
 | `user`    | worker | call    | what the agent said, or null to open (request); reply has `turn`   |
-| `spans`   | worker | span    | a batch of bodies, starts and ends (request); the reply acknowledges |
+| `spans`   | worker | span    | bodies, starts and ends of some `runs` (request); the reply acknowledges |
 | `reply`   | both   | as sent | the answer to a request                                            |
 | `stop`    | engine | control | end when no attempt is running                                     |
+
+An outcome does not wait for the acknowledgement of the spans before it: the engine stores the end of
+an attempt in the order in which things came, and never as complete when one of its spans was refused.
 """
 
 from __future__ import annotations

@@ -3,19 +3,22 @@
 Records of all attempts share batches; a batch is sent when it is large enough or a few
 milliseconds old. At most `WINDOW` batches are under way: beyond that records wait here, each
 attempt's hooks wait once the attempt has `ATTEMPT_RECORDS` of them unacknowledged, and control
-messages are not held up.
+messages are not held up. What ends an attempt goes in line with its records.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from atp.protocol.errors import LinkBroken, StoreError
 from atp.protocol.spans import SpanEnd, SpanStart
 from atp.worker.frames import Lane
-from atp.worker.link import Link
+from atp.worker.link import Link, Message
 from atp.worker.messages import Packed, pack_end, pack_start
 
 BATCH_RECORDS = 256
@@ -51,11 +54,11 @@ class SpanSender:
         self._loop = asyncio.get_running_loop()
         self._batch = _Batch()
         self._timer: asyncio.TimerHandle | None = None
-        self._slots = asyncio.Semaphore(WINDOW)
-        self._sending: set[asyncio.Task[None]] = set()
+        self._line: deque[_Batch | Mapping[str, Any]] = deque()
+        self._under_way = 0
         self._known: dict[str, None] = {}
         self._pending: Counter[str] = Counter()
-        self._failed: dict[str, Exception] = {}
+        self._failed: dict[str, BaseException] = {}
         self._changed = asyncio.Event()
 
     def sink(self, run_id: str) -> LinkSink:
@@ -100,8 +103,15 @@ class SpanSender:
         if run_id in self._failed:
             raise self._failed[run_id]
 
+    def finish(self, run_id: str, last: Mapping[str, Any]) -> None:
+        """The attempt is over: send its last message behind all of its records."""
+        self.flush()
+        self._line.append(last)
+        self.forget(run_id)
+        self._advance()
+
     def forget(self, run_id: str) -> None:
-        """The attempt is over."""
+        """Nobody asks for the attempt's records any more; what was queued is still sent."""
         self._pending.pop(run_id, None)
         self._failed.pop(run_id, None)
 
@@ -111,10 +121,9 @@ class SpanSender:
             self._timer.cancel()
             self._timer = None
         if self._batch.weight:
-            batch, self._batch = self._batch, _Batch()
-            task = self._loop.create_task(self._send(batch))
-            self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
+            self._line.append(self._batch)
+            self._batch = _Batch()
+            self._advance()
 
     def _count(self, run_id: str, weight: int, size: int) -> None:
         self._pending[run_id] += weight
@@ -125,18 +134,41 @@ class SpanSender:
         elif self._timer is None:
             self._timer = self._loop.call_later(DELAY, self.flush)
 
-    async def _send(self, batch: _Batch) -> None:
-        failure: Exception | None = None
-        async with self._slots:
-            try:
-                reply = await self._link.request(
-                    Lane.SPAN,
-                    {"type": "spans", "bodies": batch.bodies, "starts": batch.starts, "ends": batch.ends},
-                )
-                if reply["error"] is not None:
-                    failure = StoreError(reply["error"])
-            except LinkBroken as error:
-                failure = error
+    def _advance(self) -> None:
+        while self._line:
+            if not isinstance(self._line[0], _Batch):
+                self._link.send(Lane.SPAN, self._line[0])
+            elif self._under_way < WINDOW:
+                self._send(self._line[0])
+            else:
+                return
+            self._line.popleft()
+
+    def _send(self, batch: _Batch) -> None:
+        message = {
+            "type": "spans",
+            "runs": list(batch.weight),
+            "bodies": batch.bodies,
+            "starts": batch.starts,
+            "ends": batch.ends,
+        }
+        try:
+            answer = self._link.ask(Lane.SPAN, message)
+        except LinkBroken as error:
+            self._settle(batch, error)
+        else:
+            self._under_way += 1
+            answer.add_done_callback(partial(self._answered, batch))
+
+    def _answered(self, batch: _Batch, answer: asyncio.Future[Message]) -> None:
+        self._under_way -= 1
+        failure = answer.exception()
+        if failure is None and (refusal := answer.result()["error"]) is not None:
+            failure = StoreError(refusal)
+        self._settle(batch, failure)
+        self._advance()
+
+    def _settle(self, batch: _Batch, failure: BaseException | None) -> None:
         for run_id, weight in batch.weight.items():
             if run_id in self._pending:
                 self._pending[run_id] -= weight
