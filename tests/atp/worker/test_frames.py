@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atp.protocol.errors import LinkBroken
+from atp.protocol.trace import TaskTrace
 from atp.worker.frames import CHUNK, MAX_PAYLOAD, VERSION, FrameReader, Lane, decode_json, encode_json, frames
+from atp.worker.messages import Outcome
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
@@ -109,3 +111,10 @@ def test_a_reference_to_nothing_is_refused() -> None:
 def test_a_message_that_is_not_json_breaks_the_link() -> None:
     with pytest.raises(LinkBroken, match="not JSON"):
         received([struct.pack("!IBB", 1, VERSION, 0) + b"{"])
+
+
+@pytest.mark.parametrize("text", ["plain", "half of a pair: \ud83d"])
+def test_an_exchanged_value_travels_as_it_is(text: str) -> None:
+    outcome = Outcome(run_id="run-a", trace=TaskTrace(final_answer=text, native={"n": 2.0}), elapsed=1.0)
+    [(_, arrived)] = received(list(frames(Lane.SPAN, encode_json({"type": "outcome", "outcome": outcome}))))
+    assert Outcome.model_validate(arrived["outcome"]) == outcome

@@ -189,3 +189,25 @@ async def test_a_body_travels_once_until_the_store_refuses_it(ends: Ends) -> Non
     again.start(start_record("run-b", 1))
     await again.flush()
     assert [len(message["bodies"]) for message in far_side.of("spans")] == [1, 1, 0]
+
+
+async def test_the_last_message_of_an_attempt_stays_behind_its_records_when_the_window_is_full(
+    ends: Ends,
+) -> None:
+    near, _, far, far_side = ends
+    sender = SpanSender(near)
+    sink = sender.sink("run-a")
+    for number in range(WINDOW + 2):
+        sink.start(start_record("run-a", number))
+        sender.flush()
+    sink.start(start_record("run-a", WINDOW + 2))
+    sender.finish("run-a", {"type": "outcome"})
+    await asyncio.sleep(0.05)
+    assert far_side.of("outcome") == []
+    far_side.answer = lambda message: (
+        far.reply(Lane.CONTROL, message, {"error": None}) if message["type"] == "spans" else None
+    )
+    for message in far_side.of("spans"):
+        far_side.answer(message)
+    await until(lambda: far_side.of("outcome"))
+    assert [message["type"] for message in far_side.messages] == ["spans"] * (WINDOW + 3) + ["outcome"]
