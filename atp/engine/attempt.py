@@ -292,7 +292,9 @@ class Attempt:
             return _judged(error)
         if outcome is None or outcome.trace is None:
             return Status.INTERRUPTED, StopReason.INTERRUPTED, None
-        return Status.COMPLETED, outcome.trace.stop_reason or StopReason.ANSWERED, None
+        # An SDK that returns at its own limit and one that raises there have reached the same limit.
+        reason = outcome.trace.stop_reason or StopReason.ANSWERED
+        return Status.LIMIT if reason.is_limit else Status.COMPLETED, reason, None
 
     def _eaten_by_provider(self, calls: list[ModelCallRecord]) -> bool:
         # A deadline that fired while no model call had ever answered says nothing about the agent.

@@ -58,6 +58,22 @@ class StopReason(StrEnum):
     INTERRUPTED = "interrupted"
     UNCLASSIFIED = "unclassified"
 
+    @property
+    def is_limit(self) -> bool:
+        """Whether a limit of the attempt made it stop."""
+        return self in _LIMITS
+
+
+_LIMITS = frozenset(
+    {
+        StopReason.MAX_TURNS,
+        StopReason.DEADLINE,
+        StopReason.MAX_TOTAL_TOKENS,
+        StopReason.MAX_COST,
+        StopReason.CONTEXT_LENGTH,
+    }
+)
+
 
 class ErrorInfo(Frozen):
     """An error as plain data: what the table needs and a person wants to read."""

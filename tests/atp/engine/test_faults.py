@@ -169,7 +169,8 @@ async def test_a_hang_ends_at_the_deadline_as_limit_whatever_hangs(
 async def test_the_hard_turn_limit_counts_model_calls(lab: Lab, tmp_path: Path) -> None:
     outcome = await lab.run(limits=Limits(max_turns=2), **ONE)
     attempt = only(outcome)
-    assert (attempt["stop_reason"], attempt["turns"]) == ("max_turns", 2)
+    assert (attempt["status"], attempt["stop_reason"], attempt["turns"]) == ("limit", "max_turns", 2)
+    assert attempt["score"] == 0.0
 
 
 async def test_an_endpoint_that_nothing_listens_at_gives_no_score_and_says_so(lab: Lab) -> None:
