@@ -17,6 +17,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+PATIENCE = 20.0
+"""Seconds that starting and stopping may take on a busy machine; both take milliseconds."""
+
 
 @dataclass(frozen=True)
 class ForeignReply:
@@ -138,39 +141,57 @@ class ForeignEndpoint:
         self.requests: list[ForeignRequest] = []
         """Everything that was asked, in order of arrival."""
         self.base_url = ""
-        self._loop = asyncio.new_event_loop()
-        self._runner: web.ServerRunner | None = None
-        self._thread = threading.Thread(target=self._run, name="foreign-endpoint")
+        self._loop: asyncio.AbstractEventLoop
+        self._stopping: asyncio.Event
+        self._failure: BaseException | None = None
         self._listens = threading.Event()
+        # A daemon: whatever goes wrong here, it does not keep the tests' process from ending.
+        self._thread = threading.Thread(target=self._run, name="foreign-endpoint", daemon=True)
 
     def start(self) -> None:
         """Listen on a free port of the loopback interface."""
         self._thread.start()
-        self._listens.wait()
+        if not self._listens.wait(PATIENCE):
+            raise TimeoutError(f"the foreign endpoint does not listen after {PATIENCE:g} s")
+        if self._failure is not None:
+            raise self._failure
 
     def stop(self) -> None:
         """Close the port and every connection, hanging ones too."""
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(PATIENCE)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the foreign endpoint does not stop after {PATIENCE:g} s")
+        if self._failure is not None:
+            raise self._failure
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._open())
-        self._listens.set()
-        self._loop.run_forever()
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._failure = error  # `start` or `stop` raises it
+        finally:
+            self._listens.set()
 
-    async def _open(self) -> None:
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        server = web.Server(self._handle, access_log=None)
         # Hanging requests are cut at the end; 0 would mean to wait for them.
-        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.05)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-
-    async def _close(self) -> None:
-        assert self._runner is not None
-        await self._runner.cleanup()
+        runner = web.ServerRunner(server, shutdown_timeout=0.05)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            self.base_url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+            self._listens.set()
+            await self._stopping.wait()
+        finally:
+            for connection in server.connections:
+                if connection.transport is not None:
+                    connection.transport.abort()  # to close it would wait until its client has read all
+            async with asyncio.timeout(PATIENCE / 2):
+                await runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         raw = await request.content.read()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+
 import openai
 import pytest
+from aiohttp import web
 from openai.types.chat import ChatCompletionMessageParam
 
 from tests.foreign_endpoint import ForeignEndpoint, ForeignReply, completion, replying
@@ -84,3 +87,26 @@ async def test_a_request_beyond_the_given_replies_is_an_error(foreign_endpoint: 
     async with client(foreign_endpoint) as asking:
         with pytest.raises(openai.APIStatusError, match="the test gave 0 replies"):
             await asking.chat.completions.create(model="m", messages=ASKED)
+
+
+def test_an_endpoint_whose_thread_failed_says_so_and_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError("no port left")
+
+    monkeypatch.setattr(web, "ServerRunner", refuse)
+    endpoint = ForeignEndpoint()
+    with pytest.raises(OSError, match="no port left"):
+        endpoint.start()
+
+
+def test_an_endpoint_stops_while_a_client_that_reads_nothing_holds_its_connection() -> None:
+    endpoint = ForeignEndpoint()
+    endpoint.start()
+    endpoint.replies = [ForeignReply(raw=b"x" * 50_000_000)]
+    address = ("127.0.0.1", int(endpoint.base_url.split(":")[2].split("/")[0]))
+    with socket.create_connection(address) as client:
+        client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+        client.recv(1)
+        endpoint.stop()

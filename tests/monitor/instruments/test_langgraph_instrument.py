@@ -244,7 +244,9 @@ async def test_a_cancelled_attempt_leaves_an_aborted_model_span(foreign_endpoint
     foreign_endpoint.respond = hang
     run = attempt(foreign_endpoint.base_url)
     task = asyncio.create_task(run.run())
-    await asked.wait()
+    arrived = asyncio.create_task(asked.wait())
+    await asyncio.wait({task, arrived}, return_when=asyncio.FIRST_COMPLETED)
+    assert arrived.done()  # else the attempt ended without asking, and would be awaited for ever
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
