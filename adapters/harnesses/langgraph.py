@@ -3,6 +3,9 @@
 The loop, the model client with its retries, the tool node and the memory are LangGraph's own. A
 conversation is one thread of an in-memory checkpointer, so each line is answered with all that was
 said before.
+
+The messages of the final state are no artifact: the spans of model and tool calls hold each of them,
+and hold it once.
 """
 
 from __future__ import annotations
@@ -132,6 +135,7 @@ class LangGraphConversation:
         ids = [reply.response_metadata.get("id") for reply in replies]
         return Reply(
             text=str(replies[-1].text) if replies else None,
+            stop_reason=_stop_reason(self._finish_reasons[-1] if replies else None),
             usage=Usage.total(usage for usage in usages if usage) if None not in usages else None,
             model_calls=len(replies),
             response_ids=tuple(ids) if None not in ids else None,
@@ -198,6 +202,11 @@ def _user_message(parts: Sequence[Part]) -> dict[str, Any]:
     if len(texts) == 1:
         return {"role": "user", "content": texts[0]}
     return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+
+
+def _stop_reason(finish_reason: str | None) -> StopReason:
+    # LangGraph takes what the provider cut off for an answer.
+    return StopReason.CONTENT_FILTER if finish_reason == "content_filter" else StopReason.ANSWERED
 
 
 def _usage(message: AIMessage) -> Usage | None:
