@@ -149,9 +149,10 @@ class Door:
             return f"there is no tool named {name!r}; the tools are: {offered}"
         if not isinstance(arguments, dict):
             return f"invalid arguments for {name}: not a JSON object"
-        error = best_match(validator.iter_errors(arguments))
-        if error is None:
+        if validator.is_valid(arguments):  # a third of the cost of looking for the best error
             return None
+        error = best_match(validator.iter_errors(arguments))
+        assert error is not None  # what is not valid has one
         where = f" at {error.json_path}" if error.absolute_path else ""
         return f"invalid arguments for {name}: {error.message}{where}"
 
