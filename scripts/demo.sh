@@ -20,6 +20,7 @@ cat <<'END'
 The models above follow a script, so their results are marked simulated. With a key of your own:
 
   export OPENAI_API_KEY=...
+  export ATP_HOME="$PWD/.venv/atp-home"    # where this demo has put environment and data
   .venv/bin/atp run -b humaneval -H langgraph -m openai/gpt-5.2 -n 10
 
 Any OpenAI-compatible server works as well: add --base-url http://127.0.0.1:8000/v1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atp.cli.options import Settings, assignments, command
-from atp.cli.output import note, print_facts, print_json
+from atp.cli.output import note, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
     from atp.engine.experiment import OnStart
@@ -207,7 +207,11 @@ def _print_plan(settings: Settings, planned: Plan) -> None:
     if settings.json:
         print_json(expected)
         return
-    print_facts({key: value for key, value in expected.items() if key != "tasks"})
+    print_table(
+        ("benchmark", "harness", "model", ">slots"),
+        [(c["benchmark"], c["harness"], c["model"], c["scheduled"]) for c in expected["cells"]],
+    )
+    print_facts({key: value for key, value in expected.items() if key.startswith("most_")})
 
 
 def _options_by_owner(texts: list[str]) -> dict[str, dict[str, str]]:

@@ -79,7 +79,9 @@ def _interval(scores_by_task: Sequence[Sequence[float]]) -> Interval | None:
         return None
     if set(scores) <= {0.0, 1.0} and len(scores) == len(scores_by_task):
         return wilson(round(sum(scores)), len(scores))
-    return clustered(scores_by_task)
+    interval = clustered(scores_by_task)
+    # Scores that are all alike and neither 0 nor 1 say nothing of their spread.
+    return interval if interval.low < interval.high else None
 
 
 def _over_tries(

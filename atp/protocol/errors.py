@@ -7,7 +7,6 @@
      │   ├─ InvalidInput           a file, option or document breaks its rules
      │   └─ PluginError            an entry point that cannot be loaded or is not what it says
      ├─ AgentError                 the harness or its model did something that ends the run
-     ├─ LimitReached               a limit of the attempt fired
      ├─ ToolFailed                 a tool reported failure; the text is meant for the model
      ├─ SandboxError               a sandbox cannot do what it was asked
      │   └─ LineTooLong            a process wrote more than its reader takes without a line end
@@ -89,13 +88,6 @@ class AgentError(AtpError):
     """The harness or its model did something that ends the run."""
 
     code = "agent_error"
-    fault = Fault.AGENT
-
-
-class LimitReached(AtpError):
-    """A limit of the attempt fired; `code` is the stop reason."""
-
-    code = "limit"
     fault = Fault.AGENT
 
 

@@ -168,6 +168,7 @@ TABLE: tuple[Rule, ...] = (
         False,
         error_class="atp.protocol.errors.BenchmarkError",
     ),
+    Rule(_S.INFRA_ERROR, _R.SETUP_ERROR, _F.USER, False, error_class="atp.protocol.errors.UsageError"),
     Rule(
         _S.INFRA_ERROR, _R.WORKER_ERROR, _F.INFRASTRUCTURE, True, error_class="atp.protocol.errors.WorkerDied"
     ),

@@ -138,6 +138,11 @@ async def test_k_goes_only_as_far_as_every_task_has_scores(store: Store) -> None
     assert cell["pass_at_k"] == {"1": 0.5}
 
 
+async def test_scores_that_are_all_alike_and_partial_have_no_interval(store: Store) -> None:
+    cell = await cell_of(store, [("a", 0, [(OK, 0.5)]), ("b", 0, [(OK, 0.5)])])
+    assert (cell["mean"], cell["ci95"], cell["interval"]) == (0.5, None, None)
+
+
 async def test_partial_scores_have_no_pass_at_k(store: Store) -> None:
     cell = await cell_of(store, [("a", 0, [(OK, 0.25)]), ("b", 0, [(OK, 0.75)])])
     assert cell["mean"] == 0.5

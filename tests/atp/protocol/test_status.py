@@ -56,6 +56,7 @@ S, R, F = Status, StopReason, Fault
         (HttpError(429, "insufficient_quota"), (S.INFRA_ERROR, R.PROVIDER_ERROR, F.USER, False)),
         (ConnectionRefusedError("no"), (S.INFRA_ERROR, R.PROVIDER_ERROR, F.INFRASTRUCTURE, True)),
         (TimeoutError(), (S.INFRA_ERROR, R.PROVIDER_ERROR, F.INFRASTRUCTURE, True)),
+        (errors.InvalidInput("x"), (S.INFRA_ERROR, R.SETUP_ERROR, F.USER, False)),
         (errors.WorkerDied("x"), (S.INFRA_ERROR, R.WORKER_ERROR, F.INFRASTRUCTURE, True)),
         (errors.BenchmarkError("x"), (S.BENCHMARK_ERROR, R.SETUP_ERROR, F.BENCHMARK, False)),
         (errors.SandboxUnavailable("x"), (S.INFRA_ERROR, R.SETUP_ERROR, F.INFRASTRUCTURE, False)),
