@@ -8,6 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUGIN = ROOT / "tests" / "plugin"
@@ -31,6 +32,10 @@ for _name in (
     "OPENAI_BASE_URL",
 ):
     os.environ.pop(_name, None)
+
+# Examples are checked for what they give, never for how long a busy machine takes.
+settings.register_profile("atp", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("atp")
 
 pytest_plugins = ["tests.foreign_endpoint", "tests.humaneval_data"]
 
