@@ -43,6 +43,7 @@ CARD = HarnessCard(
     instrument="monitor.instruments.langgraph:LangGraphInstrument",
     requirements="adapters/harnesses/langgraph.txt",
     extra="langgraph",
+    preload=("langchain.agents", "langchain_openai", "langgraph.checkpoint.memory"),
     schema_on_wire="verbatim, except that `title` is dropped and `$ref` is replaced by what it names",
     soft_turn_limit=(
         "`recursion_limit` counts graph steps, one per model call and one per round of tools; it raises "

@@ -286,19 +286,18 @@ class Attempt:
         error = ErrorInfo.of(failure) if failure else outcome.error if outcome else None
         if self._fired is StopReason.CANCELLED:
             return Status.CANCELLED, self._fired, error
-        if self._fired is not None and not self._eaten_by_provider(calls):
+        if self._fired is StopReason.DEADLINE and calls and not any(call.answered for call in calls):
+            # It says nothing about the agent that the provider let all of its time pass.
+            what = f"no model call was answered before the deadline of {self._plan.limits.deadline:g} s"
+            return _judged(ErrorInfo.of(TimeoutError(what)))
+        if self._fired is not None:
             return Status.LIMIT, self._fired, error
         if error is not None:
             return _judged(error)
         if outcome is None or outcome.trace is None:
             return Status.INTERRUPTED, StopReason.INTERRUPTED, None
-        # An SDK that returns at its own limit and one that raises there have reached the same limit.
         reason = outcome.trace.stop_reason or StopReason.ANSWERED
-        return Status.LIMIT if reason.is_limit else Status.COMPLETED, reason, None
-
-    def _eaten_by_provider(self, calls: list[ModelCallRecord]) -> bool:
-        # A deadline that fired while no model call had ever answered says nothing about the agent.
-        return self._fired is StopReason.DEADLINE and bool(calls) and not any(call.answered for call in calls)
+        return reason.status, reason, None
 
     def _versions(self) -> dict[str, str]:
         packages = self._worker.packages if self._worker else {}

@@ -54,8 +54,8 @@ class WorkerPool:
         worker = Worker(f"{self._card.name}-{self._started}", self._record)
         self._workers.append(worker)
         if self._size == 0:
-            await worker.start_in_memory()
+            await worker.start_in_memory(self._card)
         else:
             log = self._log_folder / f"{worker.name}.log"
-            await worker.start_process(self._python, log, self._card.environment)
+            await worker.start_process(self._python, log, self._card)
         return worker

@@ -21,7 +21,7 @@ from atp.engine.pool import WorkerPool
 from atp.models.providers import provider_endpoint
 from atp.models.scripted.endpoint import ScriptedEndpoint
 from atp.protocol.errors import StoreError
-from atp.protocol.status import classify
+from atp.protocol.status import ErrorInfo, classify
 from atp.protocol.task import TaskInput
 from atp.protocol.trace import Grade, TaskTrace
 from atp.registry import Pairing
@@ -35,7 +35,7 @@ INTERRUPT_GRACE = 30.0
 LEASE = 30.0
 """Seconds an engine's claim on an experiment lasts without being renewed."""
 RETRY_DELAY = 0.5
-"""Seconds before a slot's second try; doubled for each further one."""
+"""Seconds before a slot's second try, doubled for each further one; more where a provider asks for it."""
 
 
 class RunEvents(Protocol):
@@ -188,7 +188,7 @@ class Run:
                 return Ungraded(attempt.run_id, slot.cell_id, slot.task, trace)
             if not again:
                 break
-            await asyncio.sleep(RETRY_DELAY * 2 ** (number - slot.tries - 1))
+            await asyncio.sleep(retry_delay(number - slot.tries, trace.error))
         return None
 
     async def _end(self, attempt: Attempt, trace: TaskTrace) -> TaskTrace:
@@ -263,6 +263,17 @@ class Run:
         while True:
             await asyncio.sleep(LEASE / 3)
             await self._store.renew_lease(experiment, name, LEASE)
+
+
+def retry_delay(tries: int, error: ErrorInfo | None) -> float:
+    """Seconds to wait before the next try.
+
+    Args:
+        tries: Tries made now, at least 1.
+        error: What ended the last one; a provider may have asked for more time.
+    """
+    asked = error.retry_after if error is not None and error.retry_after is not None else 0.0
+    return max(RETRY_DELAY * 2.0 ** (tries - 1), asked)
 
 
 def _run_id() -> str:

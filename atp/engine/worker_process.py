@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -25,9 +25,12 @@ class WorkerProcess:
         python: The interpreter of the harness's environment.
         log: Where its descriptors 1 and 2 go.
         environment: Variables of the harness card.
+        preload: Modules it imports before it says hello.
     """
 
-    def __init__(self, python: Path, log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, python: Path, log: Path, environment: Mapping[str, str], preload: Sequence[str] = ()
+    ) -> None:
         self.log = log
         self._mark = secrets.token_hex(16)
         self.socket, theirs = socket.socketpair()
@@ -36,7 +39,7 @@ class WorkerProcess:
         try:
             with log.open("ab") as output:
                 self._process = subprocess.Popen(  # noqa: S603  the interpreter is the user's choice
-                    [str(python), "-P", "-m", "atp.worker", str(theirs.fileno()), str(lifeline)],
+                    [str(python), "-P", "-m", "atp.worker", str(theirs.fileno()), str(lifeline), *preload],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from atp.engine.worker_process import WorkerProcess
+from atp.protocol.cards import HarnessCard
 from atp.protocol.environment import UserTurn
 from atp.protocol.errors import WorkerDied
 from atp.protocol.spans import SpanEnd, SpanStart
@@ -80,13 +83,13 @@ class Worker:
         """Whether it takes attempts."""
         return not self._dying
 
-    async def start_process(self, python: Path, log: Path, environment: Mapping[str, str]) -> None:
-        """Start it as a process.
+    async def start_process(self, python: Path, log: Path, card: HarnessCard) -> None:
+        """Start it as a process, with the variables and the modules that the card names.
 
         Raises:
             WorkerDied: It ended, or did not say hello in time; names its log.
         """
-        self._process = WorkerProcess(python, log, environment)
+        self._process = WorkerProcess(python, log, card.environment, card.preload)
         self._link = await connect(self._process.socket, self)
         try:
             await asyncio.wait_for(asyncio.shield(self._hello), HELLO_TIMEOUT)
@@ -95,8 +98,14 @@ class Worker:
             await self._hello
         self._keep(self._watch_heartbeat())
 
-    async def start_in_memory(self) -> None:
-        """Start it in this process, over the in-memory link."""
+    async def start_in_memory(self, card: HarnessCard) -> None:
+        """Start it in this process, over the in-memory link.
+
+        The card's variables are set in this process and stay: an SDK reads them when it is imported.
+        """
+        os.environ.update(card.environment)
+        for module in card.preload:
+            importlib.import_module(module)
         host = WorkerHost(hello(), on_lost=lambda: None)
         self._link, theirs = memory_pair(self, host)
         host.attach(theirs)
@@ -128,7 +137,7 @@ class Worker:
 
     async def stop(self) -> None:
         """End it when its attempts have ended."""
-        if not self._dying:
+        if self._hello.done() and not self._dying:  # before its hello there is nobody to ask
             self._link.send(Lane.CONTROL, {"type": "stop"})
             deadline = time.monotonic() + STOP_TIMEOUT
             while self._dead is None and time.monotonic() < deadline:

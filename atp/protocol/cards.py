@@ -90,6 +90,8 @@ class HarnessCard(Frozen):
     """Model calls the SDK still makes once its own limit has fired."""
     environment: Mapping[str, str] = Field(default_factory=dict)
     """Variables set in the worker before the SDK is imported, home telemetry off among them."""
+    preload: tuple[str, ...] = ()
+    """Modules of the SDK that a worker imports before it takes attempts, so that none pays for it."""
     options: Mapping[str, str] = Field(default_factory=dict)
     """`-o harness.KEY` -> what it does."""
     notes: tuple[str, ...] = ()

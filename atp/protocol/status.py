@@ -59,20 +59,21 @@ class StopReason(StrEnum):
     UNCLASSIFIED = "unclassified"
 
     @property
-    def is_limit(self) -> bool:
-        """Whether a limit of the attempt made it stop."""
-        return self in _LIMITS
+    def status(self) -> Status:
+        """The status of a run whose harness returned with this reason: the same as where an SDK
+        raises for it."""
+        return _STATUS_OF_REASON.get(self, Status.COMPLETED)
 
 
-_LIMITS = frozenset(
-    {
-        StopReason.MAX_TURNS,
-        StopReason.DEADLINE,
-        StopReason.MAX_TOTAL_TOKENS,
-        StopReason.MAX_COST,
-        StopReason.CONTEXT_LENGTH,
-    }
-)
+_STATUS_OF_REASON = {
+    StopReason.MAX_TURNS: Status.LIMIT,
+    StopReason.DEADLINE: Status.LIMIT,
+    StopReason.MAX_TOTAL_TOKENS: Status.LIMIT,
+    StopReason.MAX_COST: Status.LIMIT,
+    StopReason.CONTEXT_LENGTH: Status.LIMIT,
+    StopReason.CONTENT_FILTER: Status.AGENT_ERROR,
+    StopReason.HARNESS_ERROR: Status.AGENT_ERROR,
+}
 
 
 class ErrorInfo(Frozen):

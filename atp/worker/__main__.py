@@ -1,4 +1,7 @@
-"""A worker process: `python -m atp.worker SOCKET LIFELINE`, two inherited descriptors.
+"""A worker process: `python -m atp.worker SOCKET LIFELINE [MODULE ...]`.
+
+The first two are inherited descriptors; the modules, the harness's SDK, are imported before the
+worker says hello.
 
 Descriptors 0-2 already point at the null device and the worker's log when this starts, so nothing
 an SDK prints can reach the link.
@@ -8,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import os
 import signal
 import socket
@@ -21,17 +25,20 @@ from atp.worker.link import connect
 
 def main() -> None:
     """Run until the engine says stop or is gone."""
-    link, lifeline = (int(argument) for argument in sys.argv[1:])
+    link, lifeline = map(int, sys.argv[1:3])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to handle
     threading.Thread(target=_die_with_engine, args=(lifeline,), daemon=True).start()
+    for module in sys.argv[3:]:
+        importlib.import_module(module)
+    # What is loaded now stays: garbage collections that walked it again, with each attempt's
+    # objects, would cost LangGraph 5 % of its CPU.
+    gc.freeze()
     asyncio.run(_serve(socket.socket(fileno=link)))
 
 
 async def _serve(sock: socket.socket) -> None:
     ended = asyncio.Event()
-    # What an SDK has loaded stays: a garbage collection that walked it again, with each attempt's
-    # objects, would cost LangGraph 5 % of its CPU.
-    host = WorkerHost(hello(), on_lost=ended.set, on_warm=gc.freeze)
+    host = WorkerHost(hello(), on_lost=ended.set)
     host.attach(await connect(sock, host))
     await ended.wait()
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from atp.protocol.binding import AgentBinding, ToolResult
 from atp.protocol.environment import UserTurn
-from atp.protocol.errors import BenchmarkError
+from atp.protocol.errors import AgentError, BenchmarkError
 from atp.protocol.runner import AgentRunner, RunContext
 from atp.protocol.spans import Instrument, SpanHandle
 from atp.protocol.status import ErrorInfo
@@ -37,18 +37,11 @@ class WorkerHost:
     Args:
         hello: What to tell the engine about this process.
         on_lost: Called when the engine is gone.
-        on_warm: Called once, when the first attempt has ended: the harness's SDK is loaded.
     """
 
-    def __init__(
-        self,
-        hello: Mapping[str, Any],
-        on_lost: Callable[[], None],
-        on_warm: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, hello: Mapping[str, Any], on_lost: Callable[[], None]) -> None:
         self._hello = hello
         self._on_lost = on_lost
-        self._on_warm = on_warm
         self._attempts: dict[str, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[None]] = set()
         self._link: Link
@@ -68,7 +61,7 @@ class WorkerHost:
                 attempt = StartAttempt.model_validate(message["attempt"])
                 task = asyncio.create_task(self._run(attempt), name=attempt.run_id)
                 self._attempts[attempt.run_id] = task
-                task.add_done_callback(lambda _: self._attempts.pop(attempt.run_id))
+                task.add_done_callback(self._ended)
             case "cancel":
                 task_to_cancel = self._attempts.get(message["run_id"])
                 if task_to_cancel is not None:
@@ -83,6 +76,14 @@ class WorkerHost:
         for task in (*self._attempts.values(), *self._background):
             task.cancel()
         self._on_lost()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        run_id = task.get_name()
+        del self._attempts[run_id]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The attempt's own errors are in its outcome; this one kept it from having one.
+            outcome = Outcome(run_id=run_id, error=ErrorInfo.of(error), elapsed=0.0)
+            self._spans.finish(run_id, {"type": "outcome", "outcome": outcome})
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._background.add(task)
@@ -128,9 +129,6 @@ class WorkerHost:
             recorder_failures=recorder.failures,
         )
         self._spans.finish(attempt.run_id, {"type": "outcome", "outcome": outcome})
-        if self._on_warm is not None:
-            self._on_warm()
-            self._on_warm = None
 
 
 async def _run_harness(
@@ -157,7 +155,10 @@ async def _run_harness(
     )
     try:
         with recorder.as_current(recorder.root.span_id):
-            return await runner.run(attempt.task, binding, context)
+            trace = await runner.run(attempt.task, binding, context)
+        if not isinstance(trace, TaskTrace):
+            raise AgentError(f"{attempt.runner} gave back {type(trace).__name__}, not a TaskTrace")
+        return trace
     finally:
         if instrument is not None:
             instrument.close()

@@ -12,16 +12,20 @@ from typing import Any
 import psutil
 import pytest
 from ledger.benchmark import LedgerBenchmark
+from thinloop.runner import ThinLoopRunner
 
+from atp import registry
 from atp.engine import attempt as attempt_module
 from atp.engine import workers as workers_module
-from atp.engine.run import Run
+from atp.engine.run import Run, retry_delay
 from atp.engine.worker_process import MARK
 from atp.protocol.errors import SandboxUnavailable
 from atp.protocol.model import Limits
 from atp.protocol.spans import SpanKind, SpanStatus
+from atp.protocol.status import ErrorInfo
 from atp.protocol.task import TaskInput
 from atp.protocol.trace import Grade, TaskTrace
+from monitor.recorder import SpanRecorder
 from tests.atp.engine.experiments import Lab, until
 from tests.foreign_endpoint import ForeignEndpoint, ForeignReply, completion, replying
 
@@ -193,6 +197,65 @@ async def test_an_endpoint_that_answers_500_gives_no_score(
     outcome = await lab.run(models=["openai/x"], base_url=foreign_endpoint.base_url, **ONE)
     assert only(outcome)["status"] == "infra_error"
     assert only(outcome)["score"] is None
+
+
+async def test_a_provider_that_lets_the_deadline_pass_is_not_the_agents_fault(
+    lab: Lab, foreign_endpoint: ForeignEndpoint
+) -> None:
+    foreign_endpoint.respond = lambda request, number: ForeignReply(hang=True)
+    outcome = await lab.run(
+        models=["openai/x"], base_url=foreign_endpoint.base_url, limits=Limits(deadline=1.0), **ONE
+    )
+    attempt = only(outcome)
+    assert (attempt["status"], attempt["stop_reason"]) == ("infra_error", "provider_error")
+    assert "no model call was answered before the deadline of 1 s" in attempt["error"]["message"]
+    assert attempt["score"] is None
+
+
+async def test_a_runner_that_gives_back_something_else_is_named(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(*arguments: object) -> str:
+        return "an answer"
+
+    monkeypatch.setattr(ThinLoopRunner, "run", run)
+    attempt = only(await lab.run(workers=0, **ONE))
+    assert (attempt["status"], attempt["error"]["message"]) == (
+        "agent_error",
+        "thinloop.runner:ThinLoopRunner gave back str, not a TaskTrace",
+    )
+
+
+async def test_a_monitor_that_fails_at_the_end_does_not_leave_its_attempt_waiting(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def close(self: SpanRecorder, error: BaseException | None = None) -> None:
+        raise RuntimeError("the recorder broke")
+
+    monkeypatch.setattr(SpanRecorder, "close", close)
+    attempt = only(await lab.run(workers=0, **ONE))
+    assert (attempt["status"], attempt["error"]["message"]) == ("infra_error", "the recorder broke")
+
+
+async def test_a_worker_that_cannot_import_its_sdk_names_its_log(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = registry.harness("thinloop").model_copy(update={"preload": ("no_such_sdk",)})
+    monkeypatch.setattr(registry, "harness", lambda name: card)
+    attempt = only(await lab.run(**ONE))
+    assert (attempt["status"], attempt["stop_reason"]) == ("infra_error", "worker_error")
+    log = attempt["error"]["message"].rpartition("its log is ")[2]
+    assert "No module named 'no_such_sdk'" in Path(log).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("tries", "asked", "seconds"),
+    [(1, None, 0.5), (2, None, 1.0), (3, None, 2.0), (1, 7.5, 7.5), (3, 0.1, 2.0)],
+)
+def test_a_further_try_waits_twice_as_long_and_as_long_as_the_provider_asks(
+    tries: int, asked: float | None, seconds: float
+) -> None:
+    assert retry_delay(tries, ErrorInfo(code="c", message="m", retry_after=asked)) == seconds
 
 
 async def test_a_wrong_answer_scores_zero(lab: Lab, foreign_endpoint: ForeignEndpoint) -> None:
