@@ -8,6 +8,7 @@ once.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import socket
 from collections import deque
 from collections.abc import Mapping
@@ -206,10 +207,13 @@ class _MemoryTransport:
         self._own = own
         self._peer = peer
         self._loop = asyncio.get_running_loop()
+        # As with a socket, what arrives runs in the context the link was made in. In the sender's it
+        # would hand one attempt's context variables, its callbacks among them, to another.
+        self._context = contextvars.copy_context()
 
     def write(self, data: bytes) -> None:
-        self._loop.call_soon(self._peer.data_received, data)
+        self._loop.call_soon(self._peer.data_received, data, context=self._context)
 
     def close(self) -> None:
-        self._loop.call_soon(self._own.connection_lost, None)
-        self._loop.call_soon(self._peer.connection_lost, None)
+        for end in (self._own, self._peer):
+            self._loop.call_soon(end.connection_lost, None, context=self._context)

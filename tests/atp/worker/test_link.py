@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -116,6 +117,22 @@ async def test_a_heartbeat_overtakes_a_flood_of_spans_that_the_socket_does_not_t
     assert [message["type"] for message in far_side.messages].index("beat") < 40
     near.close()
     await until(lambda: far_side.lost_with)
+
+
+async def test_what_arrives_does_not_run_in_the_context_of_who_sent_it(ends: Ends) -> None:
+    near, _, _, far_side = ends
+    sender: contextvars.ContextVar[str] = contextvars.ContextVar("sender", default="nobody")
+    seen: list[str] = []
+    far_side.answer = lambda message: seen.append(sender.get())
+
+    async def send_as(name: str) -> None:
+        sender.set(name)
+        near.send(Lane.CONTROL, {"type": "beat"})
+        await asyncio.sleep(0.01)
+
+    await asyncio.gather(send_as("one"), send_as("other"))
+    await until(lambda: len(seen) == 2)
+    assert seen == ["nobody", "nobody"]
 
 
 async def test_when_the_peer_goes_every_open_request_fails_and_the_handler_hears_once(ends: Ends) -> None:
