@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from adapters.benchmarks.tau3_airline.official import Airline
 from adapters.benchmarks.tau3_airline.powers import ends_in_time
-from adapters.benchmarks.tau3_airline.tools import declared, respond
+from adapters.benchmarks.tau3_airline.tools import respond
 from adapters.benchmarks.tau3_airline.user import ScriptedUser
 from atp.protocol.environment import Environment
 from atp.protocol.errors import ToolFailed
@@ -35,7 +35,7 @@ class AirlineEnvironment(Environment):
         """See `Environment.open`."""
         airline = await asyncio.to_thread(self._airline)
         self.system_prompt = airline.policy
-        self.tools = declared(airline.tool_functions)
+        self.tools = airline.declarations
         self.user = ScriptedUser(airline.scenario(self._task_id))
         self._tools = airline.tools(airline.database.fresh())
 

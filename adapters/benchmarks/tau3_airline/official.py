@@ -20,6 +20,7 @@ from typing import Any
 
 from adapters.benchmarks.tau3_airline.card import CARD, DATABASE, MODULES, PACKAGE, POLICY, SHA256, TASKS
 from adapters.benchmarks.tau3_airline.database import Database
+from adapters.benchmarks.tau3_airline.tools import declared
 from atp.protocol.errors import InvalidInput, NotReady
 
 _NAME = f"_{PACKAGE}_{CARD.revision[:12]}"
@@ -49,6 +50,7 @@ class Airline:
             if getattr(function, "__tool__", False)
         }
         """Tool name -> function of the official class, in its order."""
+        self.declarations = declared(self.tool_functions)
         self.database = Database(
             modules["airline_data_model"].FlightDB.model_validate(json.loads(contents[DATABASE]))
         )

@@ -104,7 +104,7 @@ async def test_an_expression_of_any_use_is_left_to_the_official_tool(expression:
     assert await ends_in_time(expression)
 
 
-@pytest.mark.parametrize("expression", ["9**9**9", "(9**9**9) * 0", "9**9**9**9**9"])
+@pytest.mark.parametrize("expression", ["9**9**9", "(9**9**9**9) * 0"])
 async def test_an_expression_without_end_is_not(expression: str) -> None:
     assert not await ends_in_time(expression)
 
