@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import JsonValue
-
 from adapters.benchmarks.tau3_airline.card import CARD
 from adapters.benchmarks.tau3_airline.environment import AirlineEnvironment
 from adapters.benchmarks.tau3_airline.grading import (
@@ -60,10 +58,14 @@ class Tau3Airline(Benchmark):
         """Apply the official rule; see `grading`.
 
         Raises:
-            BenchmarkError: The task has no gold, or a replayed write does not give what it gave in the run.
+            BenchmarkError: The task has no gold or is to be graded by something else, or a replayed
+                write does not give what it gave in the run.
         """
         if task.expected is None:
             raise BenchmarkError(f"{task.task_id} has no gold")
+        basis = task.expected.verifier.get("reward_basis")
+        if basis != REWARD_BASIS:
+            raise BenchmarkError(f"{task.task_id} is graded by {basis}, not by {REWARD_BASIS}")
         return await asyncio.to_thread(self._grade, task.expected, trace)
 
     def _grade(self, expected: Expected, trace: TaskTrace) -> Grade:
@@ -89,7 +91,7 @@ class Tau3Airline(Benchmark):
                     name: None if parts is None else getattr(parts, name)
                     for name in ("db", "communicate", "action")
                 },
-                "reward_basis": None if parts is None else list[JsonValue](REWARD_BASIS),
+                "reward_basis": None if parts is None else [*REWARD_BASIS],
             },
         )
 
@@ -101,14 +103,15 @@ class Tau3Airline(Benchmark):
 
 def _task(row: Mapping[str, Any]) -> TaskInput:
     criteria = row["evaluation_criteria"]
-    if tuple(criteria["reward_basis"]) != REWARD_BASIS or row["initial_state"] is not None:
-        raise BenchmarkError(f"task {row['id']} is not graded by database and communication alone")
     actions = criteria["actions"]
     return TaskInput(
         task_id=row["id"],
         expected=Expected(
             actions=tuple(ExpectedAction(name=item["name"], arguments=item["arguments"]) for item in actions),
             outputs=tuple(criteria["communicate_info"]),
-            verifier={"compare_args": [item.get("compare_args") for item in actions]},
+            verifier={
+                "reward_basis": criteria["reward_basis"],
+                "compare_args": [item.get("compare_args") for item in actions],
+            },
         ),
     )

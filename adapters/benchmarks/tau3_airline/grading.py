@@ -26,7 +26,7 @@ OFFICIAL_ENDINGS = frozenset({StopReason.USER_STOP, StopReason.TRANSFER, StopRea
 without a user to hear it has stopped; None is an answer given to be graded, with no run behind it."""
 
 
-REWARD_BASIS = ("DB", "COMMUNICATE")
+REWARD_BASIS: list[JsonValue] = ["DB", "COMMUNICATE"]
 """Of all 50 tasks."""
 
 _COMPARED: TypeAdapter[list[list[str] | None]] = TypeAdapter(list[list[str] | None])

@@ -9,6 +9,8 @@ import pytest
 from adapters.benchmarks.tau3_airline import Tau3Airline
 from atp.protocol.errors import BenchmarkError, InvalidInput, NotReady
 from atp.protocol.status import Status, StopReason
+from atp.protocol.task import Expected
+from atp.protocol.trace import TaskTrace
 from tests.adapters.benchmarks.tau3_airline.trajectories import Call, Customers, call
 
 BOOKING, BAGS, CANCELLING, PASSENGERS, SPOKEN = "8", "12", "19", "40", "7"
@@ -209,6 +211,13 @@ async def test_an_action_is_compared_by_the_arguments_that_its_task_names(
     components = grade.details["components"]
     assert isinstance(components, dict)
     assert components["action"] == 1.0
+
+
+async def test_a_task_with_another_basis_of_its_reward_is_not_graded(customers: Customers) -> None:
+    gold = Expected(verifier={"reward_basis": ["DB", "NL_ASSERTION"], "compare_args": []})
+    task = customers.tasks["0"].model_copy(update={"expected": gold})
+    with pytest.raises(BenchmarkError, match="0 is graded by .*NL_ASSERTION"):
+        await customers.benchmark.grade(task, TaskTrace(final_answer="No."))
 
 
 def test_without_its_files_the_benchmark_says_what_to_type() -> None:
