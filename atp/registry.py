@@ -192,7 +192,7 @@ def resolve(
             return None
 
     environment = _environment(card, python, in_process, problems)
-    data = attempt(lambda: datasets.folder_for(chosen.card))
+    data = chosen.data = attempt(lambda: datasets.folder_for(chosen.card))
     dialect = next((dialect for dialect in card.dialects if dialect in dialects_of(model)), None)
     if dialect is None:
         problems.append(

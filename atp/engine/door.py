@@ -133,7 +133,7 @@ class Door:
         problem = self._problem(name, arguments)
         if problem is not None:
             return None, problem
-        assert isinstance(arguments, dict)  # its schema says so
+        assert isinstance(arguments, dict)  # anything else is a problem
         try:
             return await self._environment.execute(name, arguments), None
         except ToolFailed as error:
@@ -149,6 +149,8 @@ class Door:
             return f"there is no tool named {name!r}; the tools are: {offered}"
         if not isinstance(arguments, dict):
             return f"invalid arguments for {name}: not a JSON object"
+        if not self._environment.checks_arguments:
+            return None
         if validator.is_valid(arguments):  # a third of the cost of looking for the best error
             return None
         error = best_match(validator.iter_errors(arguments))

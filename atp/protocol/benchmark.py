@@ -19,6 +19,9 @@ class Benchmark(ABC):
     card: BenchmarkCard
     grader_version: str
     """Frozen into the experiment; changes whenever a grade could."""
+    data: Path | None = None
+    """The folder `atp data get` filled from `card.data`; None when there is none. Set when benchmark,
+    harness and model are paired: a resumed run asks for environments and grades without `load`."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Args:

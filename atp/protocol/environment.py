@@ -72,6 +72,9 @@ class Environment:
     user: User | None = None
     workspace: str | None = None
     """A directory the agent works in, or None."""
+    checks_arguments: bool = True
+    """Whether arguments are held against the tool's schema before `execute` sees them. False for a
+    benchmark whose official tools take any JSON object and judge it themselves."""
 
     async def open(self) -> None:
         """Make the world ready. Raising here is a `benchmark_error` of set-up."""
@@ -81,7 +84,8 @@ class Environment:
 
         Args:
             name: A name out of `tools`.
-            arguments: As the harness delivered them; they satisfy the tool's schema.
+            arguments: As the harness delivered them; they satisfy the tool's schema where
+                `checks_arguments` says so.
 
         Returns:
             Plain data; a string reaches the model as it is, anything else as JSON.
