@@ -145,7 +145,7 @@ async def bare(python: Path, tasks: int, warm_up: int, concurrency: int, turns: 
         numbers = [str(number) for number in (tasks, warm_up, concurrency, turns)]
         output = await asyncio.to_thread(
             subprocess.check_output,
-            [str(python), str(ROOT / "perf" / "bare_langgraph.py"), *arguments, *numbers],
+            [str(python), str(ROOT / "perf" / "bare" / "langgraph.py"), *arguments, *numbers],
         )
         await session.close()
         await endpoint.stop()
