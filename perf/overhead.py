@@ -145,7 +145,7 @@ async def bare(python: Path, tasks: int, warm_up: int, concurrency: int, turns: 
         numbers = [str(number) for number in (tasks, warm_up, concurrency, turns)]
         output = await asyncio.to_thread(
             subprocess.check_output,
-            [str(python), str(ROOT / "perf" / "bare" / "langgraph.py"), *arguments, *numbers],
+            [str(python), str(ROOT / "perf" / "bare" / "langgraph_tasks.py"), *arguments, *numbers],
         )
         await session.close()
         await endpoint.stop()
@@ -168,7 +168,7 @@ async def main() -> None:
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()
-    python = environments.python_for(registry.harness("langgraph"), None)
+    python = (await environments.create(registry.harness("langgraph"))).python
     ours, theirs = [], []
     for _ in range(given.rounds):
         theirs.append(await bare(python, given.tasks, given.warm_up, given.concurrency, given.turns))
