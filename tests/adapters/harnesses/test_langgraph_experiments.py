@@ -192,7 +192,7 @@ CASES = (
     Case(
         "filtered answer",
         replying(completion("resp-f", text="I can", finish_reason="content_filter")),
-        _S.COMPLETED,
+        _S.AGENT_ERROR,
         _R.CONTENT_FILTER,
         final_answer="I can",
     ),
