@@ -22,7 +22,6 @@ from atp.models.scripted.dialects.openai_bodies import (
     details,
     error_answer,
     joined_text,
-    pieces,
     request_object,
 )
 from atp.models.scripted.dialects.openai_responses_events import events

@@ -72,7 +72,7 @@ def put_together(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The items as a client adds them up from the deltas, by the rules of the API reference."""
     items: dict[int, dict[str, Any]] = {}
     for event in events:
-        index = event.get("output_index")
+        index = event.get("output_index", -1)
         match event["type"]:
             case "response.output_item.added":
                 items[index] = {**event["item"]}
