@@ -52,7 +52,7 @@ CARD = HarnessCard(
     ),
     options={
         _DIALECT: "openai-chat (default) or openai-responses: the API that the model is asked through",
-        _STREAM: "true: `Runner.run_streamed`, usage included where the provider gives it; default false",
+        _STREAM: "true: `Runner.run_streamed`, usage included (`include_usage`); default false",
     },
     notes=(
         "Traces are not exported: the instrument takes the place of the SDK's processors.",
@@ -95,7 +95,10 @@ class OpenAIAgentsRunner(ConversationRunner):
             tools=[function_tool(binding, tool) for tool in binding.tools],
             model=_model(context, http_client),
             model_settings=ModelSettings(
-                temperature=context.sampling.temperature, max_tokens=context.sampling.max_output_tokens
+                temperature=context.sampling.temperature,
+                max_tokens=context.sampling.max_output_tokens,
+                # Of streamed chat completions; the other ways of asking give usage unasked.
+                include_usage=stream or None,
             ),
         )
         session = SQLiteSession(context.run_id) if binding.has_user else None
@@ -155,13 +158,13 @@ class OpenAIAgentsConversation:
                 watched.enter_context(self._instrument.watching(self._context.model.model, self._tools))
             result = await self._run(_input(parts), left)
         used = result.context_wrapper.usage
-        self._calls += len(result.raw_responses)
+        self._calls += used.requests
         return Reply(
             text=None if result.final_output is None else str(result.final_output),
             usage=_usage(used),
             model_calls=used.requests,
             response_ids=_response_ids(result),
-            native={"requests": used.requests, "total_tokens": used.total_tokens},
+            native={"requests": self._calls, "last_agent": result.last_agent.name},
         )
 
     async def close(self) -> None:
