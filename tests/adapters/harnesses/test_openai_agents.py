@@ -262,7 +262,7 @@ def talking(*lines: UserTurn) -> Any:
 async def test_a_dialogue_goes_on_in_the_sdks_session(foreign_endpoint: ForeignEndpoint, api: Api) -> None:
     foreign_endpoint.replies = [asks(api), answers(api), api.reply("resp_3", text="Still sunny.")]
     run = attempt(foreign_endpoint.base_url, api, has_user=True)
-    run.port.user_open = run.port.user_reply = talking(
+    run.port.user_open = run.port.user_reply = talking(  # type: ignore[method-assign]
         UserText(text="First."), UserText(text="Second."), UserStop(reason="done")
     )
     trace = await run.run()
@@ -281,7 +281,7 @@ async def test_a_dialogue_goes_on_in_the_sdks_session(foreign_endpoint: ForeignE
 async def test_turns_are_counted_over_the_whole_dialogue(foreign_endpoint: ForeignEndpoint, api: Api) -> None:
     foreign_endpoint.respond = lambda request, number: api.reply(f"resp_{number}", text="Again?")
     run = attempt(foreign_endpoint.base_url, api, has_user=True, limits=Limits(max_turns=2))
-    run.port.user_open = run.port.user_reply = talking(*[UserText(text="More.")] * 5)
+    run.port.user_open = run.port.user_reply = talking(*[UserText(text="More.")] * 5)  # type: ignore[method-assign]
     trace = await run.run()
     assert len(foreign_endpoint.requests) == 2
     assert trace.stop_reason is StopReason.MAX_TURNS
