@@ -50,6 +50,12 @@ CARD = HarnessCard(
         "`max_turns` counts model calls; it raises MaxTurnsExceeded after the tools of the last allowed "
         "one, without a partial answer"
     ),
+    preload=(
+        "agents",
+        "agents.memory.sqlite_session",
+        "openai.resources.chat.completions",
+        "openai.resources.responses",
+    ),
     options={
         _DIALECT: "openai-chat (default) or openai-responses: the API that the model is asked through",
         _STREAM: "true: `Runner.run_streamed`, usage included (`include_usage`); default false",
@@ -62,6 +68,8 @@ CARD = HarnessCard(
         "A tool that the model invents ends the run with ModelBehaviorError; so does, of the responses "
         "API, a reply cut at its token limit, and of chat completions one without any text.",
         "A tool that raises ends the run with UserError; tools of the binding give text instead.",
+        "A refusal ends the run with ModelRefusalError, and so does a chat completion that a filter left "
+        "empty; of one that a filter cut short the SDK takes the text for the answer.",
         "The SDK's usage has 0 where the provider says nothing; its own sum is unknown where a reply came "
         "without usage, and counts of 0 cached or reasoning tokens are taken to be unknown.",
         "A session drops an earlier tool call whose id comes again in the same dialogue.",

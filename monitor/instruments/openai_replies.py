@@ -159,7 +159,8 @@ def _call(call: Mapping[str, Any]) -> AnnouncedCall:
 
 
 def _text(message: Mapping[str, Any]) -> str | None:
-    text = message.get("content")
+    # A refusal is what the model says instead.
+    text = message.get("content") or message.get("refusal")
     return text if isinstance(text, str) and text else None
 
 

@@ -14,8 +14,9 @@ from atp.protocol.model import Dialect, Limits, Sampling
 from atp.protocol.spans import SpanKind
 from atp.protocol.status import ErrorInfo, Status, StopReason, classify
 from atp.protocol.trace import Usage
+from monitor.vocabulary import OUTPUT_MESSAGES
 from tests.adapters.harnesses.openai_agents_attempt import ALL, BOTH, CHAT, RESPONSES, Api, attempt
-from tests.foreign_endpoint import ForeignEndpoint, ForeignReply, ForeignRequest
+from tests.foreign_endpoint import ForeignEndpoint, ForeignReply, ForeignRequest, completion
 
 USAGE = (120, 30, 40, 5)
 PARIS = ("call_1", "weather", '{"city": "Paris"}')
@@ -223,6 +224,21 @@ async def test_a_tool_that_does_not_exist_is_the_agents_error(
         await run.run()
     assert classify(ErrorInfo.of(raised.value)).status is Status.AGENT_ERROR
     assert run.port.calls == []
+
+
+async def test_a_refusal_is_the_agents_and_kept_as_what_it_said(foreign_endpoint: ForeignEndpoint) -> None:
+    refusing = completion("resp_1")
+    refusing["choices"][0]["message"]["refusal"] = "I will not."
+    foreign_endpoint.replies = [ForeignReply(body=refusing)]
+    run = attempt(foreign_endpoint.base_url)
+    with pytest.raises(Exception, match="I will not") as raised:
+        await run.run()
+    verdict = classify(ErrorInfo.of(raised.value))
+    assert (verdict.status, verdict.stop_reason) == (Status.AGENT_ERROR, StopReason.CONTENT_FILTER)
+    [model] = run.sink.of_kind(SpanKind.MODEL)
+    assert run.sink.messages(model.bodies[OUTPUT_MESSAGES]) == [
+        {"role": "assistant", "parts": [{"type": "text", "content": "I will not."}]}
+    ]
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,8 @@ def test_every_error_has_a_code_and_a_fault(kind: type[AtpError]) -> None:
     ("error_class", "status", "stop_reason"),
     [
         ("agents.exceptions.MaxTurnsExceeded", Status.LIMIT, StopReason.MAX_TURNS),
-        ("agents.exceptions.ModelBehaviorError", Status.AGENT_ERROR, StopReason.HARNESS_ERROR),
+        ("agents.exceptions.ModelRefusalError", Status.AGENT_ERROR, StopReason.CONTENT_FILTER),
+        ("agents.exceptions.AgentsException", Status.AGENT_ERROR, StopReason.HARNESS_ERROR),
     ],
 )
 def test_what_an_sdk_calls_a_limit_or_the_models_mistake_is_one(
