@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
@@ -26,6 +26,8 @@ from atp.protocol.names import nearest
 
 BENCHMARKS = "atp.benchmarks"
 HARNESSES = "atp.harnesses"
+DIALECT_OPTION = "dialect"
+"""Of a harness that speaks several: which of them it shall speak."""
 FILE = "file:"
 """`-b file:TASKS.jsonl`."""
 
@@ -52,7 +54,8 @@ class Pairing:
     harness: HarnessCard
     model: ModelRef
     dialect: Dialect | None
-    """The first of the harness's dialects in which the model can be reached; None when none fits."""
+    """The one that `-o harness.dialect` names, else the first of the harness's dialects in which the
+    model can be reached; None when none fits."""
     environment: WorkerEnvironment
     data: Path | None
     """The folder for `Benchmark.load`; None when the data ship with the adapter or are missing."""
@@ -193,10 +196,11 @@ def resolve(
 
     environment = _environment(card, python, in_process, problems)
     data = chosen.data = attempt(lambda: datasets.folder_for(chosen.card))
-    dialect = next((dialect for dialect in card.dialects if dialect in dialects_of(model)), None)
+    spoken = _spoken(card, harness_options or {})
+    dialect = next((dialect for dialect in spoken if dialect in dialects_of(model)), None)
     if dialect is None:
         problems.append(
-            f"harness {card.name!r} speaks {', '.join(card.dialects)}; model {str(model)!r} is reached by "
+            f"harness {card.name!r} speaks {', '.join(spoken)}; model {str(model)!r} is reached by "
             f"{', '.join(dialects_of(model))}: choose a harness or a model that shares a dialect"
         )
     elif not model.simulated:
@@ -241,6 +245,17 @@ def _check_options(card: HarnessCard, options: Mapping[str, Any]) -> None:
             raise InvalidInput(
                 f"harness {card.name!r} has no option {key!r}{nearest(key, card.options)}; it has: {known}"
             )
+
+
+def _spoken(card: HarnessCard, options: Mapping[str, Any]) -> Sequence[Dialect]:
+    if DIALECT_OPTION not in options:
+        return card.dialects
+    asked = str(options[DIALECT_OPTION])
+    if asked not in list(card.dialects):
+        raise InvalidInput(
+            f"harness.{DIALECT_OPTION}={asked}: harness {card.name!r} speaks {', '.join(card.dialects)}"
+        )
+    return (Dialect(asked),)
 
 
 def _module_exists(factory: str) -> bool:

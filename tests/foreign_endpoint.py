@@ -135,7 +135,7 @@ class ForeignEndpoint:
 
     def __init__(self) -> None:
         self.replies: list[ForeignReply] = []
-        """One for each `chat/completions` request, in order of arrival."""
+        """One for each request to a model, in order of arrival."""
         self.respond: Callable[[ForeignRequest, int], ForeignReply] | None = None
         """Decides in place of `replies`, by the request and its number from 0."""
         self.requests: list[ForeignRequest] = []
@@ -203,7 +203,7 @@ class ForeignEndpoint:
         )
         number = len(self.requests)
         self.requests.append(seen)
-        if request.path != "/v1/chat/completions":
+        if request.path not in {"/v1/chat/completions", "/v1/responses"}:
             return web.json_response({"error": {"message": f"no {request.path} here"}}, status=404)
         if self.respond is not None:
             reply = self.respond(seen, number)
@@ -229,8 +229,11 @@ async def _send(request: web.BaseRequest, reply: ForeignReply, *, streamed: bool
     for sent, event in enumerate(reply.events):
         if sent == reply.drop_after:
             return _cut(request)
-        await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
-    await response.write(b"data: [DONE]\n\n")
+        # Events of the responses API are named, and its streams end without a word.
+        named = b"event: " + event["type"].encode() + b"\n" if "type" in event else b""
+        await response.write(named + b"data: " + json.dumps(event).encode() + b"\n\n")
+    if request.path == "/v1/chat/completions":
+        await response.write(b"data: [DONE]\n\n")
     await response.write_eof()
     return response
 

@@ -161,6 +161,7 @@ TABLE: tuple[Rule, ...] = (
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.USER, False, provider_code="insufficient_quota"),
     # Limits: ours, then those of the SDKs.
     Rule(_S.LIMIT, _R.MAX_TURNS, _F.AGENT, False, error_class="langgraph.errors.GraphRecursionError"),
+    Rule(_S.LIMIT, _R.MAX_TURNS, _F.AGENT, False, error_class="agents.exceptions.MaxTurnsExceeded"),
     # Our own errors.
     Rule(
         _S.BENCHMARK_ERROR,
@@ -188,6 +189,9 @@ TABLE: tuple[Rule, ...] = (
     ),
     Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="atp.protocol.errors.AgentError"),
     Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="atp.protocol.errors.ToolFailed"),
+    Rule(
+        _S.AGENT_ERROR, _R.CONTENT_FILTER, _F.AGENT, False, error_class="agents.exceptions.ModelRefusalError"
+    ),
     # HTTP statuses of the model's provider (RFC 9110; 408, 409 and 429 may be tried again).
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.USER, False, http_status=range(401, 405)),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, http_status=range(408, 410)),
@@ -198,6 +202,8 @@ TABLE: tuple[Rule, ...] = (
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="openai.APIConnectionError"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.ConnectionError"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.TimeoutError"),
+    # What an SDK raises of its own accord: the model called a tool that does not exist, a guardrail fired.
+    Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="agents.exceptions.AgentsException"),
 )
 """The built-in rules; the first that matches decides. Users put their own before them."""
 

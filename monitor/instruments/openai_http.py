@@ -1,9 +1,9 @@
-"""Copies of what a provider answers, taken inside the HTTP client that the openai SDK uses.
+"""Copies of what a provider is asked and answers, taken inside the HTTP client that the openai SDK uses.
 
 The client is the SDK's own `DefaultAsyncHttpxClient`, given through the documented `http_client`
-parameter (`http_async_client` in LangChain) and watched by a response hook. The bytes pass to the
-SDK unchanged, as they arrive; the copy keeps what the SDK drops: reasoning text, arguments as the
-model wrote them, the response id of a stream.
+parameter (`http_async_client` in LangChain) and watched by its request and response hooks. The
+bytes pass unchanged, as they arrive; the copy keeps what the SDK drops: reasoning text, arguments as
+the model wrote them, the response id of a stream.
 
 Which model call an answer belongs to is said by a context variable that the instrument sets before
 the call, so one client serves all attempts of an event loop: making one costs 1.4 ms with a shared
@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import time
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -36,6 +37,9 @@ class Listener(Protocol):
 MODEL_CALL: ContextVar[Listener | None] = ContextVar("atp_model_call", default=None)
 """The model call that requests of the present context belong to."""
 
+REQUESTED: ContextVar[Callable[[bytes], None] | None] = ContextVar("atp_model_request", default=None)
+"""Called with the body of each request of the present context, tries that are repeated included."""
+
 
 @dataclass(slots=True)
 class CopiedResponse:
@@ -46,6 +50,8 @@ class CopiedResponse:
     retry_count: int | None
     """Tries before this one, by the SDK's own count (`x-stainless-retry-count`)."""
     chunks: list[bytes] = field(default_factory=list)
+    first_chunk: int | None = None
+    """When the first of them came, by `time.perf_counter_ns`."""
 
     def content(self) -> bytes:
         """The bytes received, decoded."""
@@ -78,7 +84,8 @@ async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
     if lease is None:
         import openai
 
-        client = openai.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks={"response": [_copy]})
+        hooks: dict[str, list[Any]] = {"request": [_tell], "response": [_copy]}
+        client = openai.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks=hooks)
         lease = _clients[loop] = _Lease(client)
     lease.holders += 1
     try:
@@ -88,6 +95,12 @@ async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
         if lease.holders == 0:
             del _clients[loop]
             await lease.client.aclose()
+
+
+async def _tell(request: Any) -> None:
+    requested = REQUESTED.get()
+    if requested is not None:
+        requested(await request.aread())
 
 
 async def _copy(response: Any) -> None:
@@ -105,7 +118,7 @@ async def _copy(response: Any) -> None:
         retry_count=retry_count,
     )
     call.answered(copy)
-    response.stream = _copying_stream()(response.stream, copy.chunks)
+    response.stream = _copying_stream()(response.stream, copy)
 
 
 @lru_cache(maxsize=1)
@@ -133,13 +146,15 @@ def _copying_stream() -> Any:
     base: Any = _http().AsyncByteStream
 
     class CopyingStream(base):  # type: ignore[misc]  # the base is only known once the SDK is there
-        def __init__(self, stream: Any, chunks: list[bytes]) -> None:
+        def __init__(self, stream: Any, copy: CopiedResponse) -> None:
             self._stream = stream
-            self._chunks = chunks
+            self._copy = copy
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for chunk in self._stream:
-                self._chunks.append(chunk)
+                if self._copy.first_chunk is None:
+                    self._copy.first_chunk = time.perf_counter_ns()
+                self._copy.chunks.append(chunk)
                 yield chunk
 
         async def aclose(self) -> None:

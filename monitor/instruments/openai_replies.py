@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from atp.protocol.trace import Usage
+
 
 @dataclass(slots=True)
 class AnnouncedCall:
@@ -20,7 +22,7 @@ class AnnouncedCall:
 
 @dataclass(slots=True)
 class ChatReply:
-    """What the copy tells beyond what the SDK hands on. Only the first choice is read."""
+    """What a model said. Of a chat completion only the first choice is read."""
 
     response_id: str | None = None
     model: str | None = None
@@ -28,6 +30,32 @@ class ChatReply:
     reasoning: str | None = None
     text: str | None = None
     calls: list[AnnouncedCall] = field(default_factory=list)
+    usage: Usage | None = None
+    """None when the provider said none."""
+
+    @property
+    def message(self) -> dict[str, Any] | None:
+        """In the canonical form of `monitor.vocabulary`; None when nothing was said."""
+        parts: list[dict[str, Any]] = []
+        if self.reasoning is not None:
+            parts.append({"type": "reasoning", "content": self.reasoning})
+        if self.text is not None:
+            parts.append({"type": "text", "content": self.text})
+        parts.extend(call_part(call.id, call.name, call.arguments) for call in self.calls)
+        return {"role": "assistant", "parts": parts} if parts else None
+
+
+def call_part(call_id: str, name: str, arguments: str) -> dict[str, Any]:
+    """A tool call in the canonical form; arguments that are no JSON object stay text."""
+    return {"type": "tool_call", "id": call_id, "name": name, "arguments": _object_or_text(arguments)}
+
+
+def _object_or_text(text: str) -> Any:
+    try:
+        value = from_json(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, dict) else text
 
 
 def read_reply(content_type: str, content: bytes) -> ChatReply:
@@ -43,34 +71,49 @@ def read_reply(content_type: str, content: bytes) -> ChatReply:
     reply = ChatReply()
     if content_type.startswith("text/event-stream"):
         by_index: dict[int, AnnouncedCall] = {}
-        for chunk in _events(content):
+        for chunk in stream_events(content):
             _identity(reply, chunk)
             for choice in _first(chunk):
                 _delta(reply, choice, by_index)
         reply.calls = [by_index[index] for index in sorted(by_index)]
     else:
-        whole = _object(from_json(content))
-        _identity(reply, whole)
-        for choice in _first(whole):
-            message = choice.get("message") or {}
-            reply.finish_reason = choice.get("finish_reason")
-            reply.reasoning = _reasoning(message)
-            reply.text = _text(message)
-            reply.calls = [_call(call) for call in message.get("tool_calls") or ()]
+        read_completion(json_object(content), reply)
     return reply
 
 
-def _events(content: bytes) -> Iterator[Mapping[str, Any]]:
+def read_completion(completion: Mapping[str, Any], reply: ChatReply) -> None:
+    """Read a whole chat completion."""
+    _identity(reply, completion)
+    for choice in _first(completion):
+        message = choice.get("message") or {}
+        reply.finish_reason = choice.get("finish_reason")
+        reply.reasoning = _reasoning(message)
+        reply.text = _text(message)
+        reply.calls = [_call(call) for call in message.get("tool_calls") or ()]
+
+
+def stream_events(content: bytes) -> Iterator[Mapping[str, Any]]:
+    """The objects of a stream of server-sent events; a last, unfinished line is left out.
+
+    Raises:
+        ValueError: A line is no JSON object.
+    """
     *lines, _unfinished = content.replace(b"\r\n", b"\n").split(b"\n")
     for line in lines:
         data = line[5:].strip() if line.startswith(b"data:") else b""
         if data and data != b"[DONE]":
-            yield _object(from_json(data))
+            yield json_object(data)
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def json_object(content: bytes) -> Mapping[str, Any]:
+    """JSON that is an object.
+
+    Raises:
+        ValueError: It is not.
+    """
+    value = from_json(content)
     if not isinstance(value, dict):
-        raise ValueError(f"a chat completion is an object, not {type(value).__name__}")
+        raise ValueError(f"a JSON object was expected, not {type(value).__name__}")
     return value
 
 
@@ -81,6 +124,16 @@ def _first(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _identity(reply: ChatReply, document: Mapping[str, Any]) -> None:
     reply.response_id = document.get("id") or reply.response_id
     reply.model = document.get("model") or reply.model
+    usage = document.get("usage")
+    if usage is not None:
+        read, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+        reply.usage = Usage.model_construct(
+            input_tokens=usage.get("prompt_tokens"),
+            output_tokens=usage.get("completion_tokens"),
+            cache_read_tokens=read.get("cached_tokens"),
+            cache_write_tokens=read.get("cache_write_tokens"),
+            reasoning_tokens=written.get("reasoning_tokens"),
+        )
 
 
 def _delta(reply: ChatReply, choice: Mapping[str, Any], by_index: dict[int, AnnouncedCall]) -> None:
@@ -106,7 +159,8 @@ def _call(call: Mapping[str, Any]) -> AnnouncedCall:
 
 
 def _text(message: Mapping[str, Any]) -> str | None:
-    text = message.get("content")
+    # A refusal is what the model says instead.
+    text = message.get("content") or message.get("refusal")
     return text if isinstance(text, str) and text else None
 
 

@@ -152,6 +152,16 @@ def test_a_model_that_no_dialect_reaches_is_a_problem() -> None:
     )
 
 
+def test_a_harness_of_several_dialects_speaks_the_one_it_is_told_to() -> None:
+    def dialect(**options: str) -> Dialect | None:
+        return registry.resolve("ledger", "openai-agents", "scripted/oracle", harness_options=options).dialect
+
+    assert dialect() is Dialect.OPENAI_CHAT
+    assert dialect(dialect="openai-responses") is Dialect.OPENAI_RESPONSES
+    with pytest.raises(InvalidInput, match="speaks openai-chat, openai-responses"):
+        dialect(dialect="gemini")
+
+
 def test_an_unknown_option_of_the_harness_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"no option 'prnt' \(nearest: print"):
         registry.resolve("ledger", "thinloop", "scripted/oracle", harness_options={"prnt": "x"})
@@ -178,7 +188,7 @@ import sys
 from atp import registry
 registry.benchmarks(), registry.harnesses()
 registry.resolve("humaneval", "langgraph", "scripted/oracle")
-sdks = {"langchain", "langchain_core", "langgraph", "openai"}
+sdks = {"agents", "langchain", "langchain_core", "langgraph", "openai"}
 print(sorted(sdks & set(sys.modules)))
 """
     run = subprocess.run(

@@ -204,7 +204,7 @@ class _Exchange:
         try:
             rendered = await self._admitted(dialect)
         except Refusal as refusal:
-            self._code = refusal.code
+            self._code, self._reply = refusal.code, None
             rendered = dialect.error(refusal.status, refusal.code, refusal.message)
         except (asyncio.CancelledError, *_CLIENT_GONE):
             raise
@@ -240,7 +240,7 @@ class _Exchange:
         self._model, self._stream = view.model, view.stream
         step = session.idiom.say(session.policy.step(session.idiom.hear(view)), view)
         self._reply = Reply(
-            id=f"chatcmpl-{next(_IDS)}",
+            id=f"{dialect.id_prefix}{next(_IDS)}",
             model=view.model,
             created=int(time.time()),
             step=step,

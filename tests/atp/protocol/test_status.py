@@ -143,3 +143,18 @@ def _kinds(kind: type[AtpError]) -> list[type[AtpError]]:
 def test_every_error_has_a_code_and_a_fault(kind: type[AtpError]) -> None:
     assert kind("m").code
     assert isinstance(kind.fault, Fault)
+
+
+@pytest.mark.parametrize(
+    ("error_class", "status", "stop_reason"),
+    [
+        ("agents.exceptions.MaxTurnsExceeded", Status.LIMIT, StopReason.MAX_TURNS),
+        ("agents.exceptions.ModelRefusalError", Status.AGENT_ERROR, StopReason.CONTENT_FILTER),
+        ("agents.exceptions.AgentsException", Status.AGENT_ERROR, StopReason.HARNESS_ERROR),
+    ],
+)
+def test_what_an_sdk_calls_a_limit_or_the_models_mistake_is_one(
+    error_class: str, status: Status, stop_reason: StopReason
+) -> None:
+    verdict = classify(ErrorInfo(code="x", message="x", classes=(error_class,)))
+    assert (verdict.status, verdict.stop_reason, verdict.retry) == (status, stop_reason, False)

@@ -37,6 +37,9 @@ class Rendered:
 class WireDialect(Protocol):
     """One provider's wire format."""
 
+    id_prefix: str
+    """What ids of replies begin with."""
+
     def parse(self, body: bytes) -> RequestView:
         """Read a request.
 

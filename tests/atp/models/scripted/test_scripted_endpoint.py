@@ -248,7 +248,7 @@ async def test_a_missing_or_undecodable_key_is_refused(endpoint: ScriptedEndpoin
                 assert (await answer.json())["error"]["code"] == "invalid_api_key"
 
 
-@pytest.mark.parametrize("path", ["/", "/v1/models", "/s/absent/v1/chat/completions", "/s/{}/v1/responses"])
+@pytest.mark.parametrize("path", ["/", "/v1/models", "/s/absent/v1/chat/completions", "/s/{}/v1/embeddings"])
 async def test_an_unknown_path_is_refused_and_logged(endpoint: ScriptedEndpoint, path: str) -> None:
     session = await endpoint.open(fresh(), policy=NOOP)
     path = path.format(session.id)

@@ -1,0 +1,303 @@
+"""OpenAI Agents SDK: an `Agent` with function tools, run by `Runner`, as its documentation has it.
+
+The loop, the model clients with their retries, the tool calls and the memory are the SDK's own. A
+dialogue goes on in one of the SDK's sessions (`SQLiteSession`, in memory): that is the documented way
+for runs that follow each other, where `to_input_list` is meant for programs that manage the history
+themselves. A task without a user is one run, and needs no session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from typing import TYPE_CHECKING, Any
+
+from atp.protocol.binding import AgentBinding
+from atp.protocol.cards import HarnessCard
+from atp.protocol.environment import ToolSpec
+from atp.protocol.errors import InvalidInput
+from atp.protocol.model import Dialect
+from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
+from atp.protocol.status import StopReason
+from atp.protocol.task import Part, TextPart
+from atp.protocol.trace import Usage
+from monitor.instruments.openai_agents import OpenAIAgentsInstrument
+from monitor.instruments.openai_agents_hooks import keep_traces_here
+from monitor.instruments.openai_http import http_clients
+
+if TYPE_CHECKING:
+    from agents import Agent, FunctionTool, Model, RunConfig, SQLiteSession, TResponseInputItem
+    from agents import Usage as AgentsUsage
+    from agents.result import RunResultBase
+    from agents.tool_context import ToolContext
+
+_STREAM, _DIALECT = "stream", "dialect"
+
+CARD = HarnessCard(
+    name="openai-agents",
+    title="OpenAI Agents SDK",
+    package="openai-agents",
+    version="0.24.0",
+    dialects=(Dialect.OPENAI_CHAT, Dialect.OPENAI_RESPONSES),
+    runner="adapters.harnesses.openai_agents:OpenAIAgentsRunner",
+    instrument="monitor.instruments.openai_agents:OpenAIAgentsInstrument",
+    requirements="adapters/harnesses/openai_agents.txt",
+    extra="openai-agents",
+    schema_on_wire='verbatim, with `"strict": false` beside it',
+    soft_turn_limit=(
+        "`max_turns` counts model calls; it raises MaxTurnsExceeded after the tools of the last allowed "
+        "one, without a partial answer"
+    ),
+    preload=(
+        "agents",
+        "agents.memory.sqlite_session",
+        "openai.resources.chat.completions",
+        "openai.resources.responses",
+    ),
+    options={
+        _DIALECT: "openai-chat (default) or openai-responses: the API that the model is asked through",
+        _STREAM: "true: `Runner.run_streamed`, usage included (`include_usage`); default false",
+    },
+    notes=(
+        "Traces are not exported: the instrument takes the place of the SDK's processors.",
+        "Function tools get the model's arguments as text. Text that is no JSON goes to the binding as it "
+        "is, whose answer the model reads; empty text means no arguments, as in the SDK's own "
+        "`function_tool`.",
+        "A tool that the model invents ends the run with ModelBehaviorError; so does, of the responses "
+        "API, a reply cut at its token limit, and of chat completions one without any text.",
+        "A tool that raises ends the run with UserError; tools of the binding give text instead.",
+        "A refusal ends the run with ModelRefusalError, and so does a chat completion that a filter left "
+        "empty; of one that a filter cut short the SDK takes the text for the answer.",
+        "The SDK's usage has 0 where the provider says nothing; its own sum is unknown where a reply came "
+        "without usage, and counts of 0 cached or reasoning tokens are taken to be unknown.",
+        "A session drops an earlier tool call whose id comes again in the same dialogue.",
+    ),
+)
+
+
+class OpenAIAgentsRunner(ConversationRunner):
+    """Runs tasks through `Runner.run`."""
+
+    async def open(self, binding: AgentBinding, context: RunContext) -> Conversation:
+        """See `ConversationRunner.open`.
+
+        Raises:
+            InvalidInput: An unknown option, or an instrument of another harness.
+        """
+        stream = _stream(context.options)
+        instrument = context.instrument
+        if instrument is not None and not isinstance(instrument, OpenAIAgentsInstrument):
+            raise InvalidInput(
+                f"openai-agents is watched by OpenAIAgentsInstrument, not by {type(instrument).__name__}"
+            )
+        from agents import Agent, ModelSettings, SQLiteSession
+
+        keep_traces_here()
+        held = AsyncExitStack()
+        http_client, _ = await held.enter_async_context(http_clients())
+        agent = Agent[Any](
+            name="agent",
+            instructions=binding.system_prompt,
+            tools=[function_tool(binding, tool) for tool in binding.tools],
+            model=_model(context, http_client),
+            model_settings=ModelSettings(
+                temperature=context.sampling.temperature,
+                max_tokens=context.sampling.max_output_tokens,
+                # Of streamed chat completions; the other ways of asking give usage unasked.
+                include_usage=stream or None,
+            ),
+        )
+        session = SQLiteSession(context.run_id) if binding.has_user else None
+        if session is not None:
+            held.callback(session.close)
+        names = frozenset(tool.name for tool in binding.tools)
+        return OpenAIAgentsConversation(agent, session, names, context, instrument, stream, held)
+
+
+class OpenAIAgentsConversation:
+    """One agent and its session (implements `atp.protocol.runner.Conversation`).
+
+    Args:
+        agent: Whom the user speaks to.
+        session: Its memory between runs; None when there is one run only.
+        tools: Names of the binding's tools.
+        context: Of the attempt.
+        instrument: Who listens; None without a monitor.
+        stream: Whether to ask for streams.
+        held: What to let go of at the end.
+    """
+
+    def __init__(
+        self,
+        agent: Agent[Any],
+        session: SQLiteSession | None,
+        tools: frozenset[str],
+        context: RunContext,
+        instrument: OpenAIAgentsInstrument | None,
+        stream: bool,
+        held: AsyncExitStack,
+    ) -> None:
+        self._agent = agent
+        self._session = session
+        self._tools = tools
+        self._context = context
+        self._instrument = instrument
+        self._stream = stream
+        self._held = held
+        self._calls = 0
+
+    async def send(self, parts: Sequence[Part]) -> Reply:
+        """See `Conversation.send`.
+
+        Raises:
+            InvalidInput: A part that is not text.
+            agents.exceptions.MaxTurnsExceeded: `max_turns` model calls were made without an answer.
+            agents.exceptions.ModelBehaviorError: The model called a tool that does not exist, or its
+                reply was cut short.
+        """
+        limit = self._context.limits.max_turns
+        left = None if limit is None else limit - self._calls
+        if left == 0:
+            return Reply(stop_reason=StopReason.MAX_TURNS, usage=None, model_calls=0, response_ids=())
+        with ExitStack() as watched:
+            if self._instrument is not None:
+                watched.enter_context(self._instrument.watching(self._context.model.model, self._tools))
+            result = await self._run(_input(parts), left)
+        used = result.context_wrapper.usage
+        self._calls += used.requests
+        return Reply(
+            text=None if result.final_output is None else str(result.final_output),
+            usage=_usage(used),
+            model_calls=used.requests,
+            response_ids=_response_ids(result),
+            native={"requests": self._calls, "last_agent": result.last_agent.name},
+        )
+
+    async def close(self) -> None:
+        """See `Conversation.close`."""
+        await self._held.aclose()
+
+    async def _run(self, said: str | list[TResponseInputItem], max_turns: int | None) -> RunResultBase:
+        from agents import Runner
+
+        options: dict[str, Any] = {
+            "max_turns": max_turns,
+            "session": self._session,
+            "hooks": self._instrument.hooks if self._instrument is not None else None,
+            "run_config": self._run_config(),
+        }
+        if not self._stream:
+            return await Runner.run(self._agent, said, **options)
+        result = Runner.run_streamed(self._agent, said, **options)
+        try:
+            async for _ in result.stream_events():
+                pass
+        finally:
+            # The run goes on in a task of its own: it must not outlive the attempt.
+            if result.run_loop_task is not None and not result.run_loop_task.done():
+                result.cancel()
+                await asyncio.wait({result.run_loop_task})
+        if result.run_loop_exception is not None:
+            raise result.run_loop_exception
+        return result
+
+    def _run_config(self) -> RunConfig:
+        from agents import RunConfig
+
+        return RunConfig(tracing_disabled=self._instrument is None, trace_include_sensitive_data=True)
+
+
+def function_tool(binding: AgentBinding, tool: ToolSpec) -> FunctionTool:
+    """A tool of the binding as a tool of the SDK, its JSON Schema given as it is."""
+    from agents import FunctionTool
+
+    async def invoke(context: ToolContext[Any], arguments: str) -> str:
+        result = await binding.call(tool.name, _arguments(arguments), call_id=context.tool_call_id)
+        return result.text
+
+    return FunctionTool(
+        name=tool.name,
+        description=tool.description,
+        params_json_schema=dict(tool.parameters),
+        on_invoke_tool=invoke,
+        strict_json_schema=False,
+    )
+
+
+def _arguments(text: str) -> Any:
+    """The arguments; text that cannot be read goes on as it is, for the binding to refuse."""
+    if not text:
+        return {}
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _model(context: RunContext, http_client: Any) -> Model:
+    from agents import OpenAIChatCompletionsModel, OpenAIResponsesModel
+    from openai import AsyncOpenAI
+
+    chosen: dict[str, Any] = {}
+    if context.limits.model_timeout is not None:
+        chosen["timeout"] = context.limits.model_timeout
+    client = AsyncOpenAI(
+        base_url=context.model.base_url,
+        api_key=context.model.api_key.get_secret_value(),
+        http_client=http_client,
+        **chosen,
+    )
+    if context.model.dialect is Dialect.OPENAI_RESPONSES:
+        return OpenAIResponsesModel(context.model.model, client)
+    return OpenAIChatCompletionsModel(context.model.model, client)
+
+
+def _stream(options: Mapping[str, Any]) -> bool:
+    unknown = sorted(options.keys() - {_STREAM, _DIALECT})
+    if unknown:
+        raise InvalidInput(
+            f"openai-agents has no option harness.{unknown[0]}; it has harness.{_DIALECT}, harness.{_STREAM}"
+        )
+    value = options.get(_STREAM, False)
+    text = str(value).lower()
+    if text not in {"true", "false"}:
+        raise InvalidInput(f"harness.{_STREAM} is true or false, not {value!r}")
+    return text == "true"
+
+
+def _input(parts: Sequence[Part]) -> str | list[TResponseInputItem]:
+    for part in parts:
+        if not isinstance(part, TextPart):
+            raise InvalidInput(f"openai-agents takes text parts, not {part.type}")
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    if len(texts) == 1:
+        return texts[0]
+    return [{"role": "user", "content": [{"type": "input_text", "text": text} for text in texts]}]
+
+
+def _usage(usage: AgentsUsage) -> Usage | None:
+    """The SDK's own sum; None when a reply of it came without usage."""
+    if usage.requests != len(usage.request_usage_entries):
+        return None
+    read, written = usage.input_tokens_details, usage.output_tokens_details
+    return Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=read.cached_tokens or None,
+        cache_write_tokens=getattr(read, "cache_write_tokens", None) or None,
+        reasoning_tokens=written.reasoning_tokens or None,
+    )
+
+
+def _response_ids(result: RunResultBase) -> tuple[str, ...] | None:
+    """As the SDK keeps them: on the response, or of a chat completion on what it made of it."""
+    ids: list[str] = []
+    for response in result.raw_responses:
+        kept = [(getattr(item, "provider_data", None) or {}).get("response_id") for item in response.output]
+        known = next(filter(None, kept), response.response_id)
+        if known is None:
+            return None
+        ids.append(known)
+    return tuple(ids)

@@ -1,0 +1,270 @@
+"""The instrument for the OpenAI Agents SDK: the spans of its own tracing, turned into ours.
+
+Model spans for every model call, agent spans for agents that a run hands off to or calls as tools,
+chains for custom and guardrail spans. Tool spans are made at the binding; the SDK's tasks and turns
+say no more than the model spans.
+
+A hook that fails neither ends the run nor goes unseen: the recorder counts it and notes it on the
+root span. A copied HTTP exchange finds its model span by context variables that the start of the
+model call sets, in the context in which the call is then made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, SpanKind
+from monitor import vocabulary as v
+from monitor.instruments.openai_agents_hooks import forget, keep_traces_here, listening, run_hooks
+from monitor.instruments.openai_agents_spans import error_of, has_reply, reply_of
+from monitor.instruments.openai_http import MODEL_CALL, REQUESTED, CopiedResponse
+from monitor.instruments.openai_replies import ChatReply, read_reply
+from monitor.instruments.openai_requests import ModelRequest, RequestForms
+from monitor.instruments.openai_responses_replies import read_response_reply
+
+if TYPE_CHECKING:
+    from agents import RunHooks
+
+_CHAT, _RESPONSE = "generation", "response"
+_CHAINS = frozenset({"custom", "guardrail"})
+
+
+class OpenAIAgentsInstrument:
+    """Watches one attempt (implements `atp.protocol.spans.Instrument`).
+
+    Args:
+        recorder: Of the attempt.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.forms = RequestForms()
+        self._model = "unknown"
+        self._tools: Collection[str] | None = None
+        self._spans: dict[str, _SdkSpan] = {}
+        self._main: str | None = None
+        self._hooks: RunHooks[Any] | None = None
+
+    @contextmanager
+    def watching(self, model: str, tools: Collection[str] | None = None) -> Iterator[None]:
+        """Within it every run of the SDK is watched, and none of its traces leaves the process.
+
+        Args:
+            model: What a model is called as long as its request has not been seen.
+            tools: Names of the binding's tools: calls of others the harness answers itself, as it
+                does with handoffs. None when that is not known.
+        """
+        self._model = model
+        self._tools = tools
+        keep_traces_here()
+        with listening(self):
+            yield
+
+    @property
+    def hooks(self) -> RunHooks[Any]:
+        """For `Runner.run(hooks=instrument.hooks)`: lets a full queue slow the harness."""
+        if self._hooks is None:
+            self._hooks = run_hooks(self)
+        return self._hooks
+
+    def close(self) -> None:
+        """Let go of what is unfinished; the recorder, which knows what ended the attempt, ends it."""
+        for span_id in self._spans:
+            forget(span_id)
+        self._spans.clear()
+
+    async def ready(self) -> None:
+        """Wait until there is room for more spans."""
+        await self.recorder.ready()
+
+    def failed(self, where: str, error: Exception) -> None:
+        """A hook failed: counted and noted on the root span."""
+        self.recorder.failed(where, error)
+
+    def span_started(self, span: Any) -> None:
+        """A span of the SDK starts."""
+        known = self._spans[span.span_id] = _SdkSpan(self._spans.get(span.parent_id), span.span_data.type)
+        if known.kind in {_CHAT, _RESPONSE}:
+            self._model_started(known, span.span_data)
+        elif known.kind == "agent" and not self._is_main(known, span.span_data.name):
+            name = span.span_data.name
+            attributes: dict[str, AttributeValue] = {v.AGENT_NAME: name, v.ACTOR: Actor.AGENT.value}
+            known.span = self.recorder.start(SpanKind.AGENT, name, parent=known.above, attributes=attributes)
+        elif known.kind in _CHAINS:
+            name = span.span_data.name
+            known.span = self.recorder.start(
+                SpanKind.CHAIN, name, parent=known.above, attributes={v.CHAIN_NAME: name}
+            )
+
+    def span_ended(self, span: Any) -> None:
+        """A span of the SDK ends."""
+        known = self._spans.pop(span.span_id, None)
+        if known is None or known.span is None:
+            return
+        if known.call is not None:
+            self._model_ended(known.call, span)
+        else:
+            known.span.end(error_of(span))
+
+    def _is_main(self, known: _SdkSpan, name: str) -> bool:
+        """Whether it is the run's own agent, whose span the root is: the one that began."""
+        if known.within("agent"):
+            return False
+        self._main = self._main or name
+        return name == self._main
+
+    def _model_started(self, known: _SdkSpan, data: Any) -> None:
+        asked = getattr(data, "model", None) or self._model
+        attributes: dict[str, AttributeValue] = {v.MODEL_NAME: asked, v.ACTOR: Actor.AGENT.value}
+        known.span = self.recorder.start(SpanKind.MODEL, asked, parent=known.above, attributes=attributes)
+        read = read_reply if known.kind == _CHAT else read_response_reply
+        known.call = _ModelCall(self, known.span, asked, read)
+        MODEL_CALL.set(known.call)
+        REQUESTED.set(known.call.requested)
+
+    def _model_ended(self, call: _ModelCall, span: Any) -> None:
+        error = error_of(span)
+        try:
+            self._record_request(call, span.span_data)
+            self._record_reply(call, span.span_data)
+        finally:
+            call.ended = True
+            # Without an error and without a reply it was cancelled, and the recorder knows by what.
+            if error is not None or has_reply(span.span_data):
+                call.span.end(error)
+
+    def _record_request(self, call: _ModelCall, data: Any) -> None:
+        request = call.request
+        if request is None:
+            request = ModelRequest(None, False, self.forms.messages(getattr(data, "input", None)))
+            config = getattr(data, "model_config", None) or {}
+            request.parameters = {key: value for key, value in config.items() if value is not None}
+        span = call.span
+        span.set_messages(v.INPUT_MESSAGES, request.messages)
+        span.set_body(v.MODEL_PARAMETERS, request.parameters)
+        if request.tools:
+            span.set_messages(v.TOOL_DEFINITIONS, request.tools)
+
+    def _record_reply(self, call: _ModelCall, data: Any) -> None:
+        span, reply = call.span, call.reply() if call.copy is not None else reply_of(data)
+        _set(span, v.RESPONSE_ID, reply.response_id)
+        _set(span, v.MODEL_ANSWERED, reply.model)
+        _set(span, v.FINISH_REASON, reply.finish_reason)
+        if reply.usage is not None:
+            _set(span, v.USAGE_INPUT, reply.usage.input_tokens)
+            _set(span, v.USAGE_OUTPUT, reply.usage.output_tokens)
+            _set(span, v.USAGE_CACHE_READ, reply.usage.cache_read_tokens)
+            _set(span, v.USAGE_CACHE_WRITE, reply.usage.cache_write_tokens)
+            _set(span, v.USAGE_REASONING, reply.usage.reasoning_tokens)
+        message = reply.message
+        if message is not None:
+            span.set_messages(v.OUTPUT_MESSAGES, [message])
+        if reply.calls:
+            self._announce(span, reply)
+
+    def _announce(self, span: SpanHandle, reply: ChatReply) -> None:
+        span.set_body(v.TOOL_CALL_TEXTS, {each.id: each.arguments for each in reply.calls})
+        span.set(v.ANNOUNCED_CALL_IDS, [each.id for each in reply.calls])
+        span.set(v.ANNOUNCED_CALL_NAMES, [each.name for each in reply.calls])
+        if self._tools is not None:
+            refused = [each.id for each in reply.calls if each.name not in self._tools]
+            if refused:
+                span.set(v.REJECTED_CALL_IDS, refused)
+        for each in reply.calls:
+            if each.id:
+                self.recorder.announce(each.id, span)
+
+
+@dataclass(slots=True)
+class _SdkSpan:
+    """A span of the SDK that has started."""
+
+    parent: _SdkSpan | None
+    kind: str
+    span: SpanHandle | None = None
+    """Ours for it, if it has one."""
+    call: _ModelCall | None = None
+
+    @property
+    def above(self) -> SpanHandle | None:
+        """The nearest span of ours above; None below the run's own agent, which is the root's."""
+        above = self.parent
+        while above is not None and above.span is None:
+            above = above.parent
+        return above.span if above is not None else None
+
+    def within(self, kind: str) -> bool:
+        """Whether a span of that kind is above."""
+        above = self.parent
+        while above is not None and above.kind != kind:
+            above = above.parent
+        return above is not None
+
+
+@dataclass(slots=True)
+class _ModelCall:
+    """A model call that is running (implements `monitor.instruments.openai_http.Listener`)."""
+
+    instrument: OpenAIAgentsInstrument
+    span: SpanHandle
+    asked: str
+    read: Callable[[str, bytes], ChatReply]
+    started: int = field(default_factory=time.perf_counter_ns)
+    request: ModelRequest | None = None
+    copy: CopiedResponse | None = None
+    ended: bool = False
+
+    def requested(self, body: bytes) -> None:
+        """The request goes out, or goes out again."""
+        if self.ended or self.request is not None:
+            return
+        try:
+            self.request = request = self.instrument.forms.read(body)
+            self.span.set(v.MODEL_STREAM, request.stream)
+            if request.model is not None and request.model != self.asked:
+                self.span.set(v.MODEL_NAME, request.model)
+        except Exception as error:
+            self.instrument.failed("request", error)
+
+    def answered(self, copy: CopiedResponse) -> None:
+        """See `Listener`."""
+        if self._unannounced():
+            return
+        self.copy = copy
+        if copy.retry_count is not None:
+            self.span.set(v.RETRIES, copy.retry_count)
+
+    def refused(self, status: int, retry_count: int | None) -> None:
+        """See `Listener`."""
+        if self._unannounced():
+            return
+        self.span.event(v.FAILED_TRY, {"http.status_code": status, "retry_count": retry_count})
+        if retry_count is not None:
+            self.span.set(v.RETRIES, retry_count)
+
+    def reply(self) -> ChatReply:
+        """What the copied response says; empty where it cannot be read."""
+        assert self.copy is not None
+        first = self.copy.first_chunk
+        if first is not None and self.request is not None and self.request.stream:
+            self.span.set(v.TIME_TO_FIRST_CHUNK, (first - self.started) / 1e9)
+        try:
+            return self.read(self.copy.content_type, self.copy.content())
+        except Exception as error:
+            self.instrument.failed("copied response", error)
+            return ChatReply()
+
+    def _unannounced(self) -> bool:
+        if self.ended:
+            # Somebody used the SDK's client in this context without the SDK: no span tells of it.
+            self.instrument.failed("response", LookupError("no model call was announced for a response"))
+        return self.ended
+
+
+def _set(span: SpanHandle, name: str, value: AttributeValue) -> None:
+    if value is not None:
+        span.set(name, value)
