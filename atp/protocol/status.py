@@ -198,6 +198,10 @@ TABLE: tuple[Rule, ...] = (
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="openai.APIConnectionError"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.ConnectionError"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.TimeoutError"),
+    # What remains of an SDK's own errors about a model call: a reply that it cannot read.
+    Rule(
+        _S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="smolagents.utils.AgentGenerationError"
+    ),
 )
 """The built-in rules; the first that matches decides. Users put their own before them."""
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 import asyncio
 import importlib
 import weakref
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 class Listener(Protocol):
@@ -31,6 +31,14 @@ class Listener(Protocol):
 
     def refused(self, status: int, retry_count: int | None) -> None:
         """The provider answered with an HTTP error."""
+
+
+@runtime_checkable
+class RequestListener(Listener, Protocol):
+    """A model call in progress that wants to know what is asked, too."""
+
+    def requested(self, content: bytes) -> None:
+        """A request goes out, for the first time or again."""
 
 
 MODEL_CALL: ContextVar[Listener | None] = ContextVar("atp_model_call", default=None)
@@ -90,22 +98,57 @@ async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
             await lease.client.aclose()
 
 
+def copying_client(before: Callable[[Any], None]) -> Any:
+    """A synchronous client for `http_client`, copying as the asynchronous one does; the caller closes it.
+
+    A listener that has a method `requested` is also given each request before it goes out.
+
+    Args:
+        before: Called with each request first of all; what it raises ends the request.
+    """
+    import openai
+
+    return openai.DefaultHttpxClient(
+        verify=_ssl_context(),
+        event_hooks={"request": [before, _announce], "response": [_copy_synchronously]},
+    )
+
+
+def _announce(request: Any) -> None:
+    call = MODEL_CALL.get()
+    if isinstance(call, RequestListener):
+        call.requested(request.content)
+
+
+def _copy_synchronously(response: Any) -> None:
+    chunks = _chunks(response)
+    if chunks is not None:
+        response.stream = _synchronously_copying_stream()(response.stream, chunks)
+
+
 async def _copy(response: Any) -> None:
+    chunks = _chunks(response)
+    if chunks is not None:
+        response.stream = _copying_stream()(response.stream, chunks)
+
+
+def _chunks(response: Any) -> list[bytes] | None:
+    """Tell the listener of a response; where to its bytes are to be copied, if they are."""
     call = MODEL_CALL.get()
     if call is None:
-        return
+        return None
     sent = response.request.headers.get("x-stainless-retry-count")
     retry_count = int(sent) if sent is not None and sent.isdigit() else None
     if response.status_code >= 400:
         call.refused(response.status_code, retry_count)
-        return
+        return None
     copy = CopiedResponse(
         content_type=response.headers.get("content-type", ""),
         content_encoding=response.headers.get("content-encoding"),
         retry_count=retry_count,
     )
     call.answered(copy)
-    response.stream = _copying_stream()(response.stream, copy.chunks)
+    return copy.chunks
 
 
 @lru_cache(maxsize=1)
@@ -144,5 +187,25 @@ def _copying_stream() -> Any:
 
         async def aclose(self) -> None:
             await self._stream.aclose()
+
+    return CopyingStream
+
+
+@lru_cache(maxsize=1)
+def _synchronously_copying_stream() -> Any:
+    base: Any = _http().SyncByteStream
+
+    class CopyingStream(base):  # type: ignore[misc]  # as above
+        def __init__(self, stream: Any, chunks: list[bytes]) -> None:
+            self._stream = stream
+            self._chunks = chunks
+
+        def __iter__(self) -> Iterator[bytes]:
+            for chunk in self._stream:
+                self._chunks.append(chunk)
+                yield chunk
+
+        def close(self) -> None:
+            self._stream.close()
 
     return CopyingStream

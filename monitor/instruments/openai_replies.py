@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from atp.protocol.trace import Usage
+
 
 @dataclass(slots=True)
 class AnnouncedCall:
@@ -16,6 +18,15 @@ class AnnouncedCall:
     id: str = ""
     name: str = ""
     arguments: str = ""
+
+    @property
+    def readable(self) -> Any:
+        """The arguments as an object; as they were written when they are none."""
+        try:
+            value = from_json(self.arguments)
+        except ValueError:
+            return self.arguments
+        return value if isinstance(value, dict) else self.arguments
 
 
 @dataclass(slots=True)
@@ -28,6 +39,20 @@ class ChatReply:
     reasoning: str | None = None
     text: str | None = None
     calls: list[AnnouncedCall] = field(default_factory=list)
+    usage: Usage | None = None
+
+    @property
+    def message(self) -> dict[str, Any] | None:
+        """In the canonical form of `monitor.vocabulary`; None when the reply says nothing."""
+        parts: list[dict[str, Any]] = []
+        if self.reasoning is not None:
+            parts.append({"type": "reasoning", "content": self.reasoning})
+        if self.text is not None:
+            parts.append({"type": "text", "content": self.text})
+        for call in self.calls:
+            part = {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.readable}
+            parts.append(part)
+        return {"role": "assistant", "parts": parts} if parts else None
 
 
 def read_reply(content_type: str, content: bytes) -> ChatReply:
@@ -81,6 +106,17 @@ def _first(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _identity(reply: ChatReply, document: Mapping[str, Any]) -> None:
     reply.response_id = document.get("id") or reply.response_id
     reply.model = document.get("model") or reply.model
+    usage = document.get("usage")
+    if isinstance(usage, dict):
+        read = usage.get("prompt_tokens_details") or {}
+        written = usage.get("completion_tokens_details") or {}
+        reply.usage = Usage(
+            input_tokens=usage.get("prompt_tokens"),
+            output_tokens=usage.get("completion_tokens"),
+            cache_read_tokens=read.get("cached_tokens"),
+            cache_write_tokens=read.get("cache_write_tokens"),
+            reasoning_tokens=written.get("reasoning_tokens"),
+        )
 
 
 def _delta(reply: ChatReply, choice: Mapping[str, Any], by_index: dict[int, AnnouncedCall]) -> None:
