@@ -140,6 +140,8 @@ class SmolagentsConversation:
         self._announced = announced
         self._client = client
         self._calls = 0
+        self._steps = 0
+        self._errors: list[str] = []
 
     async def send(self, parts: Sequence[Part]) -> Reply:
         """See `Conversation.send`.
@@ -159,7 +161,7 @@ class SmolagentsConversation:
             # A cancel, above all: the thread goes on until it is made to end.
             self._agent.interrupt()
             raise
-        reply = _reply(turn)
+        reply = self._reply(turn)
         self._calls += reply.model_calls or 0
         return reply
 
@@ -186,6 +188,32 @@ class SmolagentsConversation:
             elif isinstance(event, FinalAnswerStep):
                 output = event.output
         return _Turn(output, self._agent.memory.steps[before:])
+
+    def _reply(self, turn: _Turn) -> Reply:
+        from smolagents.utils import AgentMaxStepsError
+
+        # The forced last call is a step without a message: the memory keeps its text, or, as a list,
+        # what kept it from coming.
+        steps = turn.steps[1:]
+        at_limit = isinstance(steps[-1].error, AgentMaxStepsError)
+        forced = steps[-1].action_output if at_limit and isinstance(steps[-1].action_output, str) else None
+        replies = [step.model_output_message for step in steps if step.model_output_message is not None]
+        ids = [getattr(reply.raw, "id", None) for reply in replies]
+        usages = [step.token_usage for step in steps]
+        self._steps += len(steps)
+        self._errors += [type(step.error).__name__ for step in steps if step.error is not None]
+        return Reply(
+            text=forced if at_limit else _answer(turn.output),
+            stop_reason=StopReason.MAX_TURNS if at_limit else StopReason.ANSWERED,
+            usage=Usage.total(_usage(usage) for usage in usages) if None not in usages else None,
+            model_calls=len(replies) + (forced is not None),
+            response_ids=tuple(ids) if None not in ids and not at_limit else None,
+            native={
+                "state": "max_steps_error" if at_limit else "success",
+                "steps": self._steps,
+                "errors": list(self._errors),
+            },
+        )
 
 
 def _model(context: RunContext, instrument: SmolagentsInstrument | None, client: Any) -> Any:
@@ -214,36 +242,6 @@ def _line(parts: Sequence[Part]) -> str:
         if not isinstance(part, TextPart):
             raise InvalidInput(f"smolagents takes text parts, not {part.type}")
     return "\n\n".join(part.text for part in parts if isinstance(part, TextPart))
-
-
-def _reply(turn: _Turn) -> Reply:
-    from smolagents.utils import AgentMaxStepsError
-
-    steps = [step for step in turn.steps if hasattr(step, "token_usage")]
-    at_limit = isinstance(getattr(steps[-1], "error", None), AgentMaxStepsError)
-    answered = [step for step in steps if step.model_output_message is not None]
-    ids = [getattr(step.model_output_message.raw, "id", None) for step in answered]
-    if at_limit:
-        # The forced last call: of its reply the memory keeps the text, or what kept it from coming.
-        forced = isinstance(steps[-1].action_output, str)
-        calls = len(answered) + forced
-        text = steps[-1].action_output if forced else None
-    else:
-        calls = len(answered)
-        text = _answer(turn.output)
-    usages = [step.token_usage for step in steps]
-    return Reply(
-        text=text,
-        stop_reason=StopReason.MAX_TURNS if at_limit else StopReason.ANSWERED,
-        usage=Usage.total(_usage(usage) for usage in usages) if None not in usages else None,
-        model_calls=calls,
-        response_ids=tuple(ids) if None not in ids and not at_limit else None,
-        native={
-            "state": "max_steps_error" if at_limit else "success",
-            "steps": len(steps),
-            "errors": [type(step.error).__name__ for step in steps if getattr(step, "error", None)],
-        },
-    )
 
 
 def _usage(usage: Any) -> Usage:
