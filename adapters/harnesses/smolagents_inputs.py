@@ -103,7 +103,7 @@ def _resolved(schema: Any, root: JsonObject, within: tuple[str, ...]) -> Any:
 
 
 def _named(reference: str, root: JsonObject) -> Any:
-    if not reference.startswith("#/"):
+    if reference != "#" and not reference.startswith("#/"):
         raise InvalidInput(f"its schema refers to {reference!r}, which is not within it")
     target: Any = root
     for part in _path(reference):
@@ -114,4 +114,4 @@ def _named(reference: str, root: JsonObject) -> Any:
 
 
 def _path(reference: str) -> Iterator[str]:
-    return (part.replace("~1", "/").replace("~0", "~") for part in reference[2:].split("/"))
+    return (part.replace("~1", "/").replace("~0", "~") for part in reference.split("/")[1:])

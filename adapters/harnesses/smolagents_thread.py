@@ -33,6 +33,7 @@ class TurnThreads:
         self._loop = asyncio.get_running_loop()
         self._stopped = threading.Event()
         self._turn_ended: asyncio.Event | None = None
+        self._thread: threading.Thread | None = None
         self._waiting: set[concurrent.futures.Future[Any]] = set()
         self._streams: list[Any] = []
 
@@ -67,7 +68,8 @@ class TurnThreads:
                 self._loop.call_soon_threadsafe(settle, value, None)
 
         # A daemon: one that will not end must not keep a worker from ending.
-        threading.Thread(target=work, name="agent-turn", daemon=True).start()
+        self._thread = threading.Thread(target=work, name="agent-turn", daemon=True)
+        self._thread.start()
         return await result
 
     def call(self, function: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
@@ -108,9 +110,11 @@ class TurnThreads:
         for stream in self._streams:
             with contextlib.suppress(OSError):  # closed already
                 stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
-        if self._turn_ended is not None:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._turn_ended.wait(), GRACE)
+        if self._turn_ended is None or self._thread is None:
+            return
+        with contextlib.suppress(TimeoutError):  # then the card says what remains
+            await asyncio.wait_for(self._turn_ended.wait(), GRACE)
+            self._thread.join()  # it has only to return
 
     def _connected(self, event: str, details: dict[str, Any]) -> None:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
