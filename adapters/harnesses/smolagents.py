@@ -52,6 +52,8 @@ CARD = HarnessCard(
         "it fires, one more model call without tools is made for an answer, and the run ends max_turns"
     ),
     extra_calls_at_limit=1,
+    # smolagents itself calls home for nothing; the hub's client beneath it can.
+    environment={"HF_HUB_DISABLE_TELEMETRY": "1"},
     notes=(
         "The system prompt is smolagents' own; the benchmark's stands in it, as `instructions`.",
         "Earlier tool calls and their results are shown to the model as text, not as tool messages; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +54,11 @@ def texts(request: ForeignRequest) -> list[tuple[str, str]]:
 
 def turns() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "agent-turn"]
+
+
+def test_the_card_names_the_version_that_is_pinned() -> None:
+    pinned = (Path(__file__).parents[3] / str(CARD.requirements)).read_text(encoding="utf-8")
+    assert f"\n{CARD.package}=={CARD.version} " in pinned
 
 
 async def test_a_tool_call_and_an_answer(foreign_endpoint: ForeignEndpoint) -> None:

@@ -103,7 +103,7 @@ def test_smolagents_refuses_no_value_that_the_benchmark_allows(schema: Any, valu
 
 
 def test_optional_properties_alone_are_nullable() -> None:
-    parameters = {
+    parameters: dict[str, Any] = {
         "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
         "required": ["a"],
     }
@@ -120,7 +120,9 @@ def test_what_is_described_within_any_of_and_null_stays_described() -> None:
         "properties": {"cents": {"type": "integer"}},
         "required": ["cents"],
     }
-    parameters = {"properties": {"sum": {"anyOf": [money, {"type": "null"}], "default": None}}}
+    parameters: dict[str, Any] = {
+        "properties": {"sum": {"anyOf": [money, {"type": "null"}], "default": None}}
+    }
     assert on_the_wire(parameters)["properties"] == {
         "sum": {**money, "type": ["object", "null"], "default": None, "nullable": True}
     }
