@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atp.models.scripted.idiom import idiom_named
@@ -89,7 +89,6 @@ def test_each_of_parallel_calls_is_answered_with_what_all_of_them_gave() -> None
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(str.strip).filter(bool),
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(str.strip).filter(bool),
 )
-@settings(deadline=None)
 def test_an_answer_is_heard_as_text_and_the_next_line_after_it(said: str, line: str) -> None:
     assert heard(task("Hello."), answer(said), task(line)) == [
         Message("user", "Hello."),
