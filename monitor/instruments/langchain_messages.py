@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from monitor.instruments.image_parts import image_part
+
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
 
 
@@ -90,8 +92,5 @@ def _block(block: dict[str, Any]) -> dict[str, Any] | None:
         return None  # said again in `tool_calls`, which is what the harness acts on
     if kind == "image_url":
         url = block["image_url"] if isinstance(block["image_url"], str) else block["image_url"]["url"]
-        head, _, data = url.partition(";base64,")
-        if head.startswith("data:") and data:
-            return {"type": "blob", "modality": "image", "mime_type": head[5:], "content": data}
-        return {"type": "uri", "modality": "image", "uri": url}
+        return image_part(url)
     return block

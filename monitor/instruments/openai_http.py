@@ -1,9 +1,9 @@
-"""Copies of what a provider answers, taken inside the HTTP client that the openai SDK uses.
+"""Copies of what a provider is asked and answers, taken inside the HTTP client that the openai SDK uses.
 
 The client is the SDK's own `DefaultAsyncHttpxClient`, given through the documented `http_client`
-parameter (`http_async_client` in LangChain) and watched by a response hook. The bytes pass to the
-SDK unchanged, as they arrive; the copy keeps what the SDK drops: reasoning text, arguments as the
-model wrote them, the response id of a stream.
+parameter (`http_async_client` in LangChain) and watched by its request and response hooks. The
+bytes pass unchanged, as they arrive; the copy keeps what the SDK drops: reasoning text, arguments as
+the model wrote them, the response id of a stream.
 
 Which model call an answer belongs to is said by a context variable that the instrument sets before
 the call, so one client serves all attempts of an event loop: making one costs 1.4 ms with a shared
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 
 class Listener(Protocol):
@@ -33,16 +34,11 @@ class Listener(Protocol):
         """The provider answered with an HTTP error."""
 
 
-@runtime_checkable
-class RequestListener(Listener, Protocol):
-    """A model call in progress that wants to know what is asked, too."""
-
-    def requested(self, content: bytes) -> None:
-        """A request goes out, for the first time or again."""
-
-
 MODEL_CALL: ContextVar[Listener | None] = ContextVar("atp_model_call", default=None)
 """The model call that requests of the present context belong to."""
+
+REQUESTED: ContextVar[Callable[[bytes], None] | None] = ContextVar("atp_model_request", default=None)
+"""Called with the body of each request of the present context, tries that are repeated included."""
 
 
 @dataclass(slots=True)
@@ -54,6 +50,8 @@ class CopiedResponse:
     retry_count: int | None
     """Tries before this one, by the SDK's own count (`x-stainless-retry-count`)."""
     chunks: list[bytes] = field(default_factory=list)
+    first_chunk: int | None = None
+    """When the first of them came, by `time.perf_counter_ns`."""
 
     def content(self) -> bytes:
         """The bytes received, decoded."""
@@ -86,7 +84,8 @@ async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
     if lease is None:
         import openai
 
-        client = openai.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks={"response": [_copy]})
+        hooks: dict[str, list[Any]] = {"request": [_tell], "response": [_copy]}
+        client = openai.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks=hooks)
         lease = _clients[loop] = _Lease(client)
     lease.holders += 1
     try:
@@ -98,42 +97,48 @@ async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
             await lease.client.aclose()
 
 
-def copying_client(before: Callable[[Any], None]) -> Any:
-    """A synchronous client for `http_client`, copying as the asynchronous one does; the caller closes it.
+async def _tell(request: Any) -> None:
+    requested = REQUESTED.get()
+    if requested is not None:
+        requested(await request.aread())
 
-    A listener that has a method `requested` is also given each request before it goes out.
+
+async def _copy(response: Any) -> None:
+    copy = _copied(response)
+    if copy is not None:
+        response.stream = _copying_stream()(response.stream, copy)
+
+
+def copying_client(before: Callable[[Any], None]) -> Any:
+    """A synchronous client for `http_client` that tells and copies as the asynchronous one does; the
+    caller closes it.
 
     Args:
         before: Called with each request first of all; what it raises ends the request.
     """
     import openai
 
-    return openai.DefaultHttpxClient(
-        verify=_ssl_context(),
-        event_hooks={"request": [before, _announce], "response": [_copy_synchronously]},
-    )
+    hooks: dict[str, list[Any]] = {
+        "request": [before, _tell_synchronously],
+        "response": [_copy_synchronously],
+    }
+    return openai.DefaultHttpxClient(verify=_ssl_context(), event_hooks=hooks)
 
 
-def _announce(request: Any) -> None:
-    call = MODEL_CALL.get()
-    if isinstance(call, RequestListener):
-        call.requested(request.content)
+def _tell_synchronously(request: Any) -> None:
+    requested = REQUESTED.get()
+    if requested is not None:
+        requested(request.read())
 
 
 def _copy_synchronously(response: Any) -> None:
-    chunks = _chunks(response)
-    if chunks is not None:
-        response.stream = _synchronously_copying_stream()(response.stream, chunks)
+    copy = _copied(response)
+    if copy is not None:
+        response.stream = _synchronously_copying_stream()(response.stream, copy)
 
 
-async def _copy(response: Any) -> None:
-    chunks = _chunks(response)
-    if chunks is not None:
-        response.stream = _copying_stream()(response.stream, chunks)
-
-
-def _chunks(response: Any) -> list[bytes] | None:
-    """Tell the listener of a response; where to its bytes are to be copied, if they are."""
+def _copied(response: Any) -> CopiedResponse | None:
+    """Tell the listener of a response; the copy to fill, if it is one to copy."""
     call = MODEL_CALL.get()
     if call is None:
         return None
@@ -148,7 +153,7 @@ def _chunks(response: Any) -> list[bytes] | None:
         retry_count=retry_count,
     )
     call.answered(copy)
-    return copy.chunks
+    return copy
 
 
 @lru_cache(maxsize=1)
@@ -176,13 +181,15 @@ def _copying_stream() -> Any:
     base: Any = _http().AsyncByteStream
 
     class CopyingStream(base):  # type: ignore[misc]  # the base is only known once the SDK is there
-        def __init__(self, stream: Any, chunks: list[bytes]) -> None:
+        def __init__(self, stream: Any, copy: CopiedResponse) -> None:
             self._stream = stream
-            self._chunks = chunks
+            self._copy = copy
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             async for chunk in self._stream:
-                self._chunks.append(chunk)
+                if self._copy.first_chunk is None:
+                    self._copy.first_chunk = time.perf_counter_ns()
+                self._copy.chunks.append(chunk)
                 yield chunk
 
         async def aclose(self) -> None:
@@ -196,13 +203,15 @@ def _synchronously_copying_stream() -> Any:
     base: Any = _http().SyncByteStream
 
     class CopyingStream(base):  # type: ignore[misc]  # as above
-        def __init__(self, stream: Any, chunks: list[bytes]) -> None:
+        def __init__(self, stream: Any, copy: CopiedResponse) -> None:
             self._stream = stream
-            self._chunks = chunks
+            self._copy = copy
 
         def __iter__(self) -> Iterator[bytes]:
             for chunk in self._stream:
-                self._chunks.append(chunk)
+                if self._copy.first_chunk is None:
+                    self._copy.first_chunk = time.perf_counter_ns()
+                self._copy.chunks.append(chunk)
                 yield chunk
 
         def close(self) -> None:

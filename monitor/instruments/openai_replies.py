@@ -19,19 +19,10 @@ class AnnouncedCall:
     name: str = ""
     arguments: str = ""
 
-    @property
-    def readable(self) -> Any:
-        """The arguments as an object; as they were written when they are none."""
-        try:
-            value = from_json(self.arguments)
-        except ValueError:
-            return self.arguments
-        return value if isinstance(value, dict) else self.arguments
-
 
 @dataclass(slots=True)
 class ChatReply:
-    """What the copy tells beyond what the SDK hands on. Only the first choice is read."""
+    """What a model said. Of a chat completion only the first choice is read."""
 
     response_id: str | None = None
     model: str | None = None
@@ -40,19 +31,31 @@ class ChatReply:
     text: str | None = None
     calls: list[AnnouncedCall] = field(default_factory=list)
     usage: Usage | None = None
+    """None when the provider said none."""
 
     @property
     def message(self) -> dict[str, Any] | None:
-        """In the canonical form of `monitor.vocabulary`; None when the reply says nothing."""
+        """In the canonical form of `monitor.vocabulary`; None when nothing was said."""
         parts: list[dict[str, Any]] = []
         if self.reasoning is not None:
             parts.append({"type": "reasoning", "content": self.reasoning})
         if self.text is not None:
             parts.append({"type": "text", "content": self.text})
-        for call in self.calls:
-            part = {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.readable}
-            parts.append(part)
+        parts.extend(call_part(call.id, call.name, call.arguments) for call in self.calls)
         return {"role": "assistant", "parts": parts} if parts else None
+
+
+def call_part(call_id: str, name: str, arguments: str) -> dict[str, Any]:
+    """A tool call in the canonical form; arguments that are no JSON object stay text."""
+    return {"type": "tool_call", "id": call_id, "name": name, "arguments": _object_or_text(arguments)}
+
+
+def _object_or_text(text: str) -> Any:
+    try:
+        value = from_json(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, dict) else text
 
 
 def read_reply(content_type: str, content: bytes) -> ChatReply:
@@ -68,34 +71,49 @@ def read_reply(content_type: str, content: bytes) -> ChatReply:
     reply = ChatReply()
     if content_type.startswith("text/event-stream"):
         by_index: dict[int, AnnouncedCall] = {}
-        for chunk in _events(content):
+        for chunk in stream_events(content):
             _identity(reply, chunk)
             for choice in _first(chunk):
                 _delta(reply, choice, by_index)
         reply.calls = [by_index[index] for index in sorted(by_index)]
     else:
-        whole = _object(from_json(content))
-        _identity(reply, whole)
-        for choice in _first(whole):
-            message = choice.get("message") or {}
-            reply.finish_reason = choice.get("finish_reason")
-            reply.reasoning = _reasoning(message)
-            reply.text = _text(message)
-            reply.calls = [_call(call) for call in message.get("tool_calls") or ()]
+        read_completion(json_object(content), reply)
     return reply
 
 
-def _events(content: bytes) -> Iterator[Mapping[str, Any]]:
+def read_completion(completion: Mapping[str, Any], reply: ChatReply) -> None:
+    """Read a whole chat completion."""
+    _identity(reply, completion)
+    for choice in _first(completion):
+        message = choice.get("message") or {}
+        reply.finish_reason = choice.get("finish_reason")
+        reply.reasoning = _reasoning(message)
+        reply.text = _text(message)
+        reply.calls = [_call(call) for call in message.get("tool_calls") or ()]
+
+
+def stream_events(content: bytes) -> Iterator[Mapping[str, Any]]:
+    """The objects of a stream of server-sent events; a last, unfinished line is left out.
+
+    Raises:
+        ValueError: A line is no JSON object.
+    """
     *lines, _unfinished = content.replace(b"\r\n", b"\n").split(b"\n")
     for line in lines:
         data = line[5:].strip() if line.startswith(b"data:") else b""
         if data and data != b"[DONE]":
-            yield _object(from_json(data))
+            yield json_object(data)
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def json_object(content: bytes) -> Mapping[str, Any]:
+    """JSON that is an object.
+
+    Raises:
+        ValueError: It is not.
+    """
+    value = from_json(content)
     if not isinstance(value, dict):
-        raise ValueError(f"a chat completion is an object, not {type(value).__name__}")
+        raise ValueError(f"a JSON object was expected, not {type(value).__name__}")
     return value
 
 
@@ -107,10 +125,9 @@ def _identity(reply: ChatReply, document: Mapping[str, Any]) -> None:
     reply.response_id = document.get("id") or reply.response_id
     reply.model = document.get("model") or reply.model
     usage = document.get("usage")
-    if isinstance(usage, dict):
-        read = usage.get("prompt_tokens_details") or {}
-        written = usage.get("completion_tokens_details") or {}
-        reply.usage = Usage(
+    if usage is not None:
+        read, written = usage.get("prompt_tokens_details") or {}, usage.get("completion_tokens_details") or {}
+        reply.usage = Usage.model_construct(
             input_tokens=usage.get("prompt_tokens"),
             output_tokens=usage.get("completion_tokens"),
             cache_read_tokens=read.get("cached_tokens"),

@@ -1,85 +1,188 @@
-"""Reading a chat completion request off the wire."""
+"""Reading a request to OpenAI's chat completions or responses API: what a model is asked, canonically."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import from_json
+from monitor.instruments.image_parts import image_part
+from monitor.instruments.openai_replies import call_part, json_object
+from monitor.instruments.openai_responses_replies import reasoning_text
 
-_NOT_PARAMETERS = frozenset({"messages", "model", "stream", "stream_options", "tools"})
+_NOT_PARAMETERS = frozenset(
+    {"messages", "input", "instructions", "tools", "model", "stream", "stream_options"}
+)
+_LISTS = 8
+"""How many lists of messages are remembered: one for each agent that takes turns in an attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
-    """What a model is asked."""
+@dataclass(slots=True)
+class ModelRequest:
+    """A request in the forms of `monitor.vocabulary`."""
 
-    model: str
-    messages: Sequence[Any]
-    """As on the wire."""
-    tools: Sequence[Any]
+    model: str | None
     stream: bool
-    parameters: Mapping[str, Any]
-    """Everything else."""
+    messages: list[dict[str, Any]]
+    tools: list[Any] = field(default_factory=list)
+    """As they go over the wire."""
+    parameters: dict[str, Any] = field(default_factory=dict)
 
 
-def read_request(content: bytes) -> ChatRequest:
-    """Read a request.
+class RequestForms:
+    """Reads the requests of an attempt, and remembers what they begin with.
 
-    Raises:
-        ValueError: It is no chat completion request.
-    """
-    asked = from_json(content, cache_strings="keys")
-    if not isinstance(asked, dict) or not isinstance(asked.get("messages"), list):
-        raise ValueError("a chat completion request is an object with messages")
-    return ChatRequest(
-        model=str(asked.get("model")),
-        messages=asked["messages"],
-        tools=asked.get("tools") or (),
-        stream=asked.get("stream") is True,
-        parameters={key: value for key, value in asked.items() if key not in _NOT_PARAMETERS},
-    )
-
-
-class WireMessageForms:
-    """Messages of requests in the canonical form of `monitor.vocabulary`.
-
-    A message of plain text that was seen before gives the same object again, so that it is hashed
-    and stored once.
-
-    Args:
-        remembered: How many.
+    A conversation repeats its past in every request; what stood in an earlier one is given as the
+    same objects, so that a message is converted and hashed once.
     """
 
-    def __init__(self, remembered: int = 4096) -> None:
-        self._remembered = remembered
-        self._forms: OrderedDict[tuple[str, str], dict[str, Any]] = OrderedDict()
+    def __init__(self) -> None:
+        self._lists: deque[list[tuple[Any, dict[str, Any]]]] = deque(maxlen=_LISTS)
+        self._tools: list[Any] = []
 
-    def form(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The canonical form."""
-        role, content = message["role"], message.get("content")
-        if isinstance(content, list) and len(content) == 1 and content[0].get("type") == "text":
-            content = content[0]["text"]
-        if not isinstance(content, str):
-            return {"role": role, "parts": [_part(part) for part in content or ()]}
-        known = self._forms.get((role, content))
-        if known is None:
-            known = {"role": role, "parts": [{"type": "text", "content": content}]}
-            self._forms[role, content] = known
-            if len(self._forms) > self._remembered:
-                self._forms.popitem(last=False)
-        return known
+    def read(self, body: bytes) -> ModelRequest:
+        """Read a request's body.
+
+        Raises:
+            ValueError: It is no JSON object.
+        """
+        request = json_object(body)
+        tools = list(request.get("tools") or ())
+        if tools != self._tools:
+            self._tools = tools
+        model = request.get("model")
+        return ModelRequest(
+            model=model if isinstance(model, str) else None,
+            stream=request.get("stream") is True,
+            messages=self.messages(
+                request["messages"] if "messages" in request else request.get("input"),
+                request.get("instructions"),
+            ),
+            tools=self._tools,
+            parameters={
+                key: value
+                for key, value in request.items()
+                if key not in _NOT_PARAMETERS and value is not None
+            },
+        )
+
+    def messages(self, raw: Any, instructions: Any = None) -> list[dict[str, Any]]:
+        """The messages of a request.
+
+        Args:
+            raw: `messages` of a chat completion, or `input` of a response.
+            instructions: Of a response.
+        """
+        items = [{"role": "user", "content": raw}] if isinstance(raw, str) else list(raw or ())
+        if instructions:
+            items.insert(0, {"role": "system", "content": instructions})
+        groups = list(_grouped(items))
+        known = max(self._lists, key=lambda entries: _same(entries, groups), default=[])
+        shared = _same(known, groups)
+        entries = known[:shared] + [(group, _message(group)) for group in groups[shared:]]
+        if known and shared == len(known):
+            # It is the same conversation, further on.
+            self._lists.remove(known)
+        self._lists.append(entries)
+        return [form for _, form in entries]
 
 
-def _part(part: dict[str, Any]) -> dict[str, Any]:
-    if part.get("type") == "text":
-        return {"type": "text", "content": part["text"]}
-    if part.get("type") == "image_url":
-        url = part["image_url"]["url"]
-        head, _, data = url.partition(";base64,")
-        if head.startswith("data:") and data:
-            return {"type": "blob", "modality": "image", "mime_type": head[5:], "content": data}
-        return {"type": "uri", "modality": "image", "uri": url}
-    return part
+def _same(entries: Sequence[tuple[Any, Any]], groups: Sequence[Any]) -> int:
+    """How many groups at the beginning are those of the entries."""
+    count = 0
+    for (known, _), group in zip(entries, groups, strict=False):
+        if known != group:
+            break
+        count += 1
+    return count
+
+
+def _grouped(items: Sequence[Any]) -> Iterator[list[Any]]:
+    """Items that stand side by side and are the model's are one message."""
+    group: list[Any] = []
+    for item in items:
+        if _is_piece_of_reply(item):
+            group.append(item)
+            continue
+        if group:
+            yield group
+            group = []
+        yield [item]
+    if group:
+        yield group
+
+
+def _is_piece_of_reply(item: Any) -> bool:
+    """Whether a reply of the responses API may have others beside it."""
+    if not isinstance(item, Mapping):
+        return False
+    kind = item.get("type")
+    return kind in {"reasoning", "function_call"} or (kind == "message" and item.get("role") == "assistant")
+
+
+def _message(group: Sequence[Any]) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = []
+    role, name = "assistant", None
+    for item in group:
+        if not isinstance(item, Mapping):
+            parts.append({"type": "text", "content": str(item)})
+            continue
+        match item.get("type", "message"):
+            case "function_call":
+                call = (item.get(key) or "" for key in ("call_id", "name", "arguments"))
+                parts.append(call_part(*call))
+            case "function_call_output":
+                role = "tool"
+                parts.append(_response_part(item.get("call_id"), item.get("output")))
+            case "reasoning":
+                if text := reasoning_text(item):
+                    parts.append({"type": "reasoning", "content": text})
+            case "message":
+                role, name = str(item.get("role") or "user"), item.get("name")
+                parts.extend(_message_parts(item, role))
+            case _:
+                parts.append(dict(item))
+    form: dict[str, Any] = {"role": role, "parts": parts}
+    if name:
+        form["name"] = name
+    return form
+
+
+def _message_parts(message: Mapping[str, Any], role: str) -> Iterator[dict[str, Any]]:
+    if role == "tool":
+        yield _response_part(message.get("tool_call_id"), message.get("content"))
+        return
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if isinstance(reasoning, str):
+        yield {"type": "reasoning", "content": reasoning}
+    yield from _content_parts(message.get("content"))
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        yield call_part(call.get("id") or "", function.get("name") or "", function.get("arguments") or "")
+
+
+def _response_part(call_id: Any, content: Any) -> dict[str, Any]:
+    response = content if isinstance(content, str) else list(_content_parts(content))
+    return {"type": "tool_call_response", "id": call_id, "response": response}
+
+
+def _content_parts(content: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(content, str):
+        if content:
+            yield {"type": "text", "content": content}
+        return
+    for part in content or ():
+        if isinstance(part, str):
+            yield {"type": "text", "content": part}
+            continue
+        match part.get("type"):
+            case "text" | "input_text" | "output_text":
+                yield {"type": "text", "content": part.get("text") or ""}
+            case "refusal":
+                yield {"type": "text", "content": part.get("refusal") or ""}
+            case "image_url" | "input_image" if part.get("image_url"):
+                url = part["image_url"]
+                yield image_part(url if isinstance(url, str) else url["url"])
+            case _:
+                yield dict(part)

@@ -17,16 +17,16 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, SpanKind
 from atp.protocol.trace import Usage
 from monitor import vocabulary as v
-from monitor.instruments.openai_http import MODEL_CALL, CopiedResponse
+from monitor.instruments.openai_http import MODEL_CALL, REQUESTED, CopiedResponse
 from monitor.instruments.openai_replies import ChatReply, read_reply
-from monitor.instruments.openai_requests import ChatRequest, WireMessageForms, read_request
+from monitor.instruments.openai_requests import RequestForms
 
 
 class SmolagentsInstrument:
@@ -39,8 +39,7 @@ class SmolagentsInstrument:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._loop = asyncio.get_running_loop()
-        self._forms = WireMessageForms()
-        self._definitions: Sequence[Any] = ()
+        self._requests = RequestForms()
         self._closed = False
 
     @property
@@ -55,7 +54,7 @@ class SmolagentsInstrument:
     # For the watched model, in threads of the agent.
 
     @contextmanager
-    def model_call(self, tools: Sequence[Any] | None) -> Iterator[ModelCall]:
+    def model_call(self, tools: Sequence[Any] | None) -> Iterator[None]:
         """A model call from its beginning to its end.
 
         Args:
@@ -63,14 +62,16 @@ class SmolagentsInstrument:
         """
         call = ModelCall(self, {tool.name: tool for tool in tools or ()})
         MODEL_CALL.set(call)
+        REQUESTED.set(call.requested)
         error: BaseException | None = None
         try:
-            yield call
+            yield
         except BaseException as raised:
             error = raised
             raise
         finally:
             MODEL_CALL.set(None)
+            REQUESTED.set(None)
             # Not an Exception: the attempt is being stopped.
             if error is None or isinstance(error, Exception):
                 self.record("model call", lambda: self._ended(call, call.reply(), error))
@@ -86,22 +87,22 @@ class SmolagentsInstrument:
         if not self._closed:
             await function()
 
-    async def started(self, call: ModelCall, request: ChatRequest) -> None:
+    async def started(self, call: ModelCall, body: bytes) -> None:
         """The first request of a model call is about to go out."""
         await self.recorder.ready()
+        request = self._requests.read(body)
+        asked = request.model or "unknown"
         attributes: dict[str, AttributeValue] = {
-            v.MODEL_NAME: request.model,
+            v.MODEL_NAME: asked,
             v.ACTOR: Actor.AGENT.value,
             v.MODEL_STREAM: request.stream,
         }
-        call.started = time.perf_counter_ns()
-        span = call.span = self.recorder.start(SpanKind.MODEL, request.model, attributes=attributes)
-        span.set_messages(v.INPUT_MESSAGES, [self._forms.form(message) for message in request.messages])
+        call.started, call.streams = time.perf_counter_ns(), request.stream
+        span = call.span = self.recorder.start(SpanKind.MODEL, asked, attributes=attributes)
+        span.set_messages(v.INPUT_MESSAGES, request.messages)
         span.set_body(v.MODEL_PARAMETERS, request.parameters)
         if request.tools:
-            if request.tools != self._definitions:
-                self._definitions = request.tools
-            span.set_messages(v.TOOL_DEFINITIONS, self._definitions)
+            span.set_messages(v.TOOL_DEFINITIONS, request.tools)
 
     async def refused(self, call: ModelCall, status: int) -> None:
         """The provider answered with an HTTP error."""
@@ -118,8 +119,8 @@ class SmolagentsInstrument:
             return  # it failed before anything was asked
         try:
             span.set(v.RETRIES, call.requests - 1)
-            if call.first_chunk is not None:
-                span.set(v.TIME_TO_FIRST_CHUNK, (call.first_chunk - call.started) / 1e9)
+            if call.streams and call.copy is not None and call.copy.first_chunk is not None:
+                span.set(v.TIME_TO_FIRST_CHUNK, (call.copy.first_chunk - call.started) / 1e9)
             message = reply.message
             if message is not None:
                 span.set_messages(v.OUTPUT_MESSAGES, [message])
@@ -153,21 +154,21 @@ class SmolagentsInstrument:
 
 @dataclass(slots=True)
 class ModelCall:
-    """A model call in progress (implements `monitor.instruments.openai_http.RequestListener`)."""
+    """A model call in progress (implements `monitor.instruments.openai_http.Listener`)."""
 
     instrument: SmolagentsInstrument
     tools: Mapping[str, Any]
     span: SpanHandle | None = None
     started: int = 0
-    first_chunk: int | None = None
+    streams: bool = False
     requests: int = 0
-    copy: CopiedResponse | None = field(default=None)
+    copy: CopiedResponse | None = None
 
-    def requested(self, content: bytes) -> None:
-        """See `RequestListener`."""
+    def requested(self, body: bytes) -> None:
+        """A request goes out, for the first time or again."""
         self.requests += 1
         if self.requests == 1:
-            self.instrument.record("request", partial(self._start, content))
+            self.instrument.record("request", lambda: self.instrument.started(self, body))
 
     def answered(self, copy: CopiedResponse) -> None:
         """See `Listener`."""
@@ -176,11 +177,6 @@ class ModelCall:
     def refused(self, status: int, retry_count: int | None) -> None:
         """See `Listener`. The count is our own: smolagents' repetitions start the client's anew."""
         self.instrument.record("response", lambda: self.instrument.refused(self, status))
-
-    def chunk(self) -> None:
-        """A piece of a streamed reply has come."""
-        if self.first_chunk is None:
-            self.first_chunk = time.perf_counter_ns()
 
     def reply(self) -> ChatReply:
         """What the copied response says; empty where none was copied."""
@@ -191,9 +187,6 @@ class ModelCall:
         except Exception as error:
             self.instrument.recorder.failed("copied response", error)
             return ChatReply()
-
-    async def _start(self, content: bytes) -> None:
-        await self.instrument.started(self, read_request(content))
 
 
 def _refused(tool: Any, arguments: str) -> bool:
@@ -229,9 +222,7 @@ def _watched_model_class() -> Any:
                 return super().generate(messages, *args, **asked)
 
         def generate_stream(self, messages: Any, *args: Any, **asked: Any) -> Iterator[Any]:
-            with self._instrument.model_call(asked.get("tools_to_call_from")) as call:
-                for delta in super().generate_stream(messages, *args, **asked):
-                    call.chunk()
-                    yield delta
+            with self._instrument.model_call(asked.get("tools_to_call_from")):
+                yield from super().generate_stream(messages, *args, **asked)
 
     return WatchedModel
