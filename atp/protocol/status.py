@@ -204,6 +204,10 @@ TABLE: tuple[Rule, ...] = (
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.TimeoutError"),
     # What an SDK raises of its own accord: the model called a tool that does not exist, a guardrail fired.
     Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="agents.exceptions.AgentsException"),
+    # What remains of an SDK's own errors about a model call: a reply that it cannot read.
+    Rule(
+        _S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="smolagents.utils.AgentGenerationError"
+    ),
 )
 """The built-in rules; the first that matches decides. Users put their own before them."""
 

@@ -16,7 +16,7 @@ import asyncio
 import importlib
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -104,21 +104,56 @@ async def _tell(request: Any) -> None:
 
 
 async def _copy(response: Any) -> None:
+    copy = _copied(response)
+    if copy is not None:
+        response.stream = _copying_stream()(response.stream, copy)
+
+
+def copying_client(before: Callable[[Any], None]) -> Any:
+    """A synchronous client for `http_client` that tells and copies as the asynchronous one does; the
+    caller closes it.
+
+    Args:
+        before: Called with each request first of all; what it raises ends the request.
+    """
+    import openai
+
+    hooks: dict[str, list[Any]] = {
+        "request": [before, _tell_synchronously],
+        "response": [_copy_synchronously],
+    }
+    return openai.DefaultHttpxClient(verify=_ssl_context(), event_hooks=hooks)
+
+
+def _tell_synchronously(request: Any) -> None:
+    requested = REQUESTED.get()
+    if requested is not None:
+        requested(request.read())
+
+
+def _copy_synchronously(response: Any) -> None:
+    copy = _copied(response)
+    if copy is not None:
+        response.stream = _synchronously_copying_stream()(response.stream, copy)
+
+
+def _copied(response: Any) -> CopiedResponse | None:
+    """Tell the listener of a response; the copy to fill, if it is one to copy."""
     call = MODEL_CALL.get()
     if call is None:
-        return
+        return None
     sent = response.request.headers.get("x-stainless-retry-count")
     retry_count = int(sent) if sent is not None and sent.isdigit() else None
     if response.status_code >= 400:
         call.refused(response.status_code, retry_count)
-        return
+        return None
     copy = CopiedResponse(
         content_type=response.headers.get("content-type", ""),
         content_encoding=response.headers.get("content-encoding"),
         retry_count=retry_count,
     )
     call.answered(copy)
-    response.stream = _copying_stream()(response.stream, copy)
+    return copy
 
 
 @lru_cache(maxsize=1)
@@ -159,5 +194,27 @@ def _copying_stream() -> Any:
 
         async def aclose(self) -> None:
             await self._stream.aclose()
+
+    return CopyingStream
+
+
+@lru_cache(maxsize=1)
+def _synchronously_copying_stream() -> Any:
+    base: Any = _http().SyncByteStream
+
+    class CopyingStream(base):  # type: ignore[misc]  # as above
+        def __init__(self, stream: Any, copy: CopiedResponse) -> None:
+            self._stream = stream
+            self._copy = copy
+
+        def __iter__(self) -> Iterator[bytes]:
+            for chunk in self._stream:
+                if self._copy.first_chunk is None:
+                    self._copy.first_chunk = time.perf_counter_ns()
+                self._copy.chunks.append(chunk)
+                yield chunk
+
+        def close(self) -> None:
+            self._stream.close()
 
     return CopyingStream

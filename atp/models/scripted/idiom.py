@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from atp.models.scripted.final_answer import FinalAnswer
 from atp.models.scripted.steps import RequestView, Step
 from atp.protocol.errors import UnknownName
 from atp.protocol.names import nearest
@@ -37,7 +38,7 @@ class Plain:
         return step
 
 
-IDIOMS: Mapping[str, Idiom] = {"plain": Plain()}
+IDIOMS: Mapping[str, Idiom] = {"plain": Plain(), "final_answer": FinalAnswer()}
 """By the name that a harness card gives."""
 
 
