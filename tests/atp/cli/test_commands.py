@@ -84,9 +84,8 @@ def test_benchmarks_are_listed_with_what_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_list_is_narrowed_by_value() -> None:
-    rows = atp_json("list", "benchmarks", "--where", "category=tool-use", "--where", "sandbox=false")[
-        "benchmarks"
-    ]
+    where = ("--where", "category=tool-use", "--where", "sandbox=false", "--where", "difficulty=foundation")
+    rows = atp_json("list", "benchmarks", *where)["benchmarks"]
     assert [row["name"] for row in rows] == ["ledger"]
 
 

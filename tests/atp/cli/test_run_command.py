@@ -220,9 +220,9 @@ def test_a_file_of_tasks_is_scored_by_exact_match(atp: Shell) -> None:
 
 def test_after_a_kill_of_the_engine_nothing_of_it_is_left_and_resume_goes_on_at_once(atp: Shell) -> None:
     (atp.folder / "script.yaml").write_text(
-        "steps:\n- tool_calls: [{name: wait, arguments: {seconds: 1}}]\n- text: done\n", encoding="utf-8"
+        "steps:\n- tool_calls: [{name: wait, arguments: {seconds: 3}}]\n- text: done\n", encoding="utf-8"
     )
-    tasks = [part for number in range(0, 12, 2) for part in ("--task", f"ledger-{number:03d}")]
+    tasks = [part for number in range(0, 16, 2) for part in ("--task", f"ledger-{number:03d}")]
     process = atp.start("run", *PAIR, "-m", "scripted/file:script.yaml", *tasks, "-c", "2")
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not finished(atp):
@@ -239,8 +239,8 @@ def test_after_a_kill_of_the_engine_nothing_of_it_is_left_and_resume_goes_on_at_
     code, _, err = atp("resume")
     assert code == 0, err
     after = atp.json("results")
-    assert after["cells"][0]["graded"] == 6
-    assert Counter(attempt["status"] for attempt in after["attempts"])["completed"] == 6
+    assert after["cells"][0]["graded"] == 8
+    assert Counter(attempt["status"] for attempt in after["attempts"])["completed"] == 8
     for attempt in after["attempts"]:
         if before.get(attempt["run_id"], attempt)["status"] == "running":
             assert attempt["status"] == "interrupted"  # it is kept, and its slot was tried again
