@@ -206,6 +206,11 @@ def resolve(
     elif not model.simulated:
         chosen_dialect = dialect
         attempt(lambda: provider_endpoint(model, chosen_dialect, base_url, environ))
+    if chosen.card.user_model and not model.simulated:
+        problems.append(
+            f"benchmark {benchmark_name!r} needs a user played by a model, which cannot be had yet: "
+            "its scores are only meaningful with scripted models"
+        )
     for role, factory in (("runner", card.runner), ("instrument", card.instrument)):
         if not _module_exists(factory):
             problems.append(f"harness {card.name!r}: its {role} {factory!r} names a module that is not there")

@@ -8,11 +8,15 @@ export ATP_DB="sqlite:///$demo/atp.db"
 
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 
-say atp env create langgraph -q
-say atp data get humaneval -q
-say atp run -b humaneval -H langgraph -m scripted/oracle -m scripted/noop -n 10 --seed 1 --name demo
-say atp results demo
-run="$(atp results demo --json | python -c 'import json, sys; print(json.load(sys.stdin)["attempts"][0]["run_id"])')"
+for harness in langgraph openai-agents smolagents; do say atp env create "$harness" -q; done
+for benchmark in humaneval tau3-airline; do say atp data get "$benchmark" -q; done
+say atp run -b humaneval -b tau3-airline -H langgraph -H openai-agents -H smolagents \
+  -m scripted/oracle -m scripted/noop -n 10 --seed 1 --name demo
+run="$(atp results demo --json | python -c '
+import json, sys
+runs = json.load(sys.stdin)["attempts"]
+print(next(run["run_id"] for run in runs if run["benchmark"] == "tau3-airline" and len(run["tool_calls"]) > 1))
+')"
 say atp trace "$run" --tree
 
 cat <<'END'

@@ -53,6 +53,8 @@ class BenchmarkCard(Frozen):
     """None when the data ship with the adapter."""
     rule: str
     """The official scoring rule and where it is written."""
+    user_model: bool = False
+    """Whether its user has to be played by a model; scripted models meet a scripted user."""
     deviations: tuple[str, ...] = ()
     """Where ATP differs from the official grader, and why."""
 

@@ -195,3 +195,11 @@ print(sorted(sdks & set(sys.modules)))
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert run.stdout == "[]\n"
+
+
+def test_a_benchmark_whose_user_is_a_model_is_not_run_with_a_real_model_and_a_scripted_user() -> None:
+    environ = {"OPENAI_API_KEY": "k"}
+    real = registry.resolve("tau3-airline", "thinloop", "openai/gpt-5.2", environ=environ)
+    assert [problem for problem in real.problems if "needs a user played by a model" in problem]
+    scripted = registry.resolve("tau3-airline", "thinloop", "scripted/oracle", environ=environ)
+    assert not [problem for problem in scripted.problems if "played by a model" in problem]

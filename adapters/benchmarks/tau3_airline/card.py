@@ -61,6 +61,7 @@ CARD = BenchmarkCard(
         " user or agent are graded (tau2/evaluator of sierra-research/tau2-bench at a2c0247, v1.0.1);"
         " pass^k = C(s, k) / C(n, k)"
     ),
+    user_model=True,
     deviations=(
         "The system prompt is the policy as the official environment gives it; the instruction that the"
         " official agent puts before it belongs to that agent, not to the task.",
