@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
-# Run the integration tests with the given pytest. Having none is said, and is no failure.
-set -uo pipefail
-"$1" -m integration
-code=$?
-if [ "$code" -eq 5 ]; then
-  echo "integration: no test is marked so; nothing was run"
-  exit 0
+# Install what the integration tests need beside Python, where this user may, and run them with the given pytest.
+set -euo pipefail
+if ! command -v strace >/dev/null && [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends strace
 fi
-exit "$code"
+exec "$1" -m integration
