@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
-from pydantic import SecretStr
 
 from adapters.harnesses.openai_agents import OpenAIAgentsRunner
-from atp.protocol.binding import AgentBinding
-from atp.protocol.environment import ToolSpec
-from atp.protocol.model import Dialect, Limits, ModelEndpoint, Sampling
-from atp.protocol.runner import RunContext
-from atp.protocol.task import AgentTask
-from atp.protocol.trace import TaskTrace
+from atp.protocol.model import Dialect
 from monitor.instruments.openai_agents import OpenAIAgentsInstrument
-from monitor.recorder import SpanRecorder
+from tests.adapters.harnesses import harness_attempt
+from tests.adapters.harnesses.harness_attempt import WEATHER, Harness
 from tests.foreign_endpoint import ForeignReply, completion, replying
 from tests.foreign_responses import replying_response, response
-from tests.monitor.memory_sink import FunctionsPort, MemorySink, Tool
 
-WEATHER = ToolSpec(
-    name="weather",
-    description="The weather of a city.",
-    parameters={"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-)
+__all__ = [
+    "ALL",
+    "BOTH",
+    "CHAT",
+    "CHAT_STREAM",
+    "RESPONSES",
+    "RESPONSES_STREAM",
+    "WEATHER",
+    "Api",
+    "Attempt",
+    "attempt",
+]
 
 
 @dataclass(frozen=True)
@@ -70,71 +71,18 @@ ALL = pytest.mark.parametrize(
 BOTH = pytest.mark.parametrize("api", [CHAT, RESPONSES], ids=["chat", "responses"])
 
 
-@dataclass(slots=True)
-class Attempt:
-    """An attempt and everything around it."""
+Attempt: TypeAlias = harness_attempt.Attempt[OpenAIAgentsInstrument]
 
-    sink: MemorySink
-    recorder: SpanRecorder
-    instrument: OpenAIAgentsInstrument
-    port: FunctionsPort
-    binding: AgentBinding
-    context: RunContext
-
-    async def run(self, text: str = "How is the weather?") -> TaskTrace:
-        """Run a task to its end, whatever that is; spans are complete afterwards."""
-        error: BaseException | None = None
-        try:
-            with self.recorder.as_current(self.recorder.root.span_id):
-                task = AgentTask.model_validate({"task_id": "t", "instruction": text})
-                return await OpenAIAgentsRunner().run(task, self.binding, self.context)
-        except BaseException as raised:
-            error = raised
-            raise
-        finally:
-            self.instrument.close()
-            self.recorder.close(error)
+_HARNESS = Harness("openai-agents", OpenAIAgentsRunner, OpenAIAgentsInstrument)
 
 
 def attempt(
-    base_url: str,
-    api: Api = CHAT,
-    *,
-    run_id: str = "run-a",
-    functions: Mapping[str, Tool] | None = None,
-    tools: Sequence[ToolSpec] = (WEATHER,),
-    system_prompt: str | None = None,
-    limits: Limits | None = None,
-    sampling: Sampling | None = None,
-    options: Mapping[str, Any] | None = None,
-    tool_errors: Any = "return",
-    has_user: bool = False,
-    monitored: bool = True,
+    base_url: str, api: Api = CHAT, *, options: Mapping[str, Any] | None = None, **more: Any
 ) -> Attempt:
-    """Prepare an attempt."""
-    sink = MemorySink()
-    recorder = SpanRecorder(sink, run_id, name="openai-agents")
-    instrument = OpenAIAgentsInstrument(recorder)
-    port = FunctionsPort(functions or {"weather": lambda arguments: "sunny"}, recorder)
-    binding = AgentBinding(
-        port, system_prompt=system_prompt, tools=tools, tool_errors=tool_errors, has_user=has_user
+    """Prepare an attempt that speaks one of the APIs; see `Harness.attempt`."""
+    return _HARNESS.attempt(
+        base_url, dialect=api.dialect, options=api.options if options is None else options, **more
     )
-    context = RunContext(
-        run_id=run_id,
-        model=ModelEndpoint(
-            dialect=api.dialect,
-            base_url=base_url,
-            model="asked-model",
-            api_key=SecretStr("key-a"),
-            provider="foreign",
-        ),
-        sampling=sampling or Sampling(),
-        limits=limits or Limits(),
-        recorder=recorder,
-        instrument=instrument if monitored else None,
-        options=api.options if options is None else options,
-    )
-    return Attempt(sink, recorder, instrument, port, binding, context)
 
 
 def _chat_usage(usage: tuple[int, int, int, int] | None) -> dict[str, Any] | None:
