@@ -26,7 +26,8 @@ check: $(VENV)/.ready
 integration: $(VENV)/.ready
 	ATP_REQUIRE=1 bash scripts/integration.sh $(BIN)/pytest
 
-# Everything at full size, on every supported Python, and the measurements.
+# Everything at full size, on every supported Python (python3.11, python3.12 and python3.13 on PATH), and the
+# measurements.
 nightly: $(VENV)/.ready
 	$(foreach version,$(SUPPORTED),$(MAKE) VENV=$(VENV)/python$(version) PYTHON=python$(version) test &&) true
 	$(BIN)/pytest -m nightly
