@@ -13,7 +13,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,12 +63,14 @@ class LocalHub:
             rows: JSON Lines.
             token: See `Repository`.
         """
-        card = {
-            "configs": [
-                {"config_name": source.config, "data_files": [{"split": source.split, "path": "data.jsonl"}]}
-            ]
+        # Laid out like the real one: a folder for each config, its files named by the split.
+        place = f"{source.config}/{source.split}"
+        splits = [{"split": source.split, "path": f"{place}-*"}]
+        card = json.dumps({"configs": [{"config_name": source.config, "data_files": splits}]})
+        files = {
+            "README.md": f"---\n{card}\n---\n# Rows\n".encode(),
+            f"{place}-00000-of-00001.jsonl": rows,
         }
-        files = {"README.md": f"---\n{json.dumps(card)}\n---\n# Rows\n".encode(), "data.jsonl": rows}
         self.repositories[source.dataset] = Repository(source.revision, files, token)
 
     def start(self) -> None:
@@ -128,7 +130,7 @@ def _file(held: Repository, name: str) -> web.Response:
     content = held.files.get(name)
     if content is None:
         return _error(404, "EntryNotFound", "Entry not found")
-    headers = {"X-Repo-Commit": held.commit, "ETag": f'"{hashlib.sha1(content).hexdigest()}"'}
+    headers = {"X-Repo-Commit": held.commit, "ETag": f'"{_object_id(content)}"'}
     return web.Response(body=content, headers=headers)
 
 
@@ -149,18 +151,30 @@ def _info(dataset: str, held: Repository) -> web.Response:
 
 
 def _tree(held: Repository, folder: str) -> web.Response:
+    inside = {name: content for name, content in held.files.items() if _parent(name) == folder}
+    folders = {_parent(name) for name in held.files} - {""}
     return web.json_response(
         [
-            {
-                "type": "file",
-                "oid": hashlib.sha1(content).hexdigest(),
-                "size": len(content),
-                "path": name,
-            }
-            for name, content in held.files.items()
-            if str(PurePosixPath(name).parent) == (folder or ".")
+            *(
+                {"type": "directory", "oid": _object_id(name.encode()), "size": 0, "path": name}
+                for name in sorted(folders)
+                if _parent(name) == folder
+            ),
+            *(
+                {"type": "file", "oid": _object_id(content), "size": len(content), "path": name}
+                for name, content in inside.items()
+            ),
         ]
     )
+
+
+def _parent(path: str) -> str:
+    """The folder that a path lies in; the repository's own is the empty one."""
+    return path.rpartition("/")[0]
+
+
+def _object_id(content: bytes) -> str:
+    return hashlib.sha1(content).hexdigest()
 
 
 def _error(status: int, code: str, message: str) -> web.Response:

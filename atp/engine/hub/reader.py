@@ -78,11 +78,16 @@ def _check_access(asked: Mapping[str, Any]) -> None:
 def _load(library: Any, asked: Mapping[str, Any]) -> Any:
     try:
         return library.load_dataset(
-            asked["dataset"], asked["config"], split=asked["split"], revision=asked["revision"]
+            asked["dataset"],
+            asked["config"],
+            split=asked["split"],
+            revision=asked["revision"],
+            keep_in_memory=False,  # the files it keeps say which commit it gave
         )
     except ConnectionError as error:
         raise Refused("offline" if asked["offline"] else "unreachable", error) from error
-    except ValueError as error:
+    except (ValueError, RuntimeError, library.exceptions.DataFilesNotFoundError) as error:
+        # An unknown config or split, a data set that is a script, one without files of data.
         raise Refused("offline" if asked["offline"] else "selection", error) from error
 
 

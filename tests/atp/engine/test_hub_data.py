@@ -115,6 +115,13 @@ def test_a_config_or_split_the_data_set_does_not_have_is_named_with_those_it_has
         get(SOURCE.model_copy(update=wrong))
 
 
+def test_a_data_set_that_is_a_script_is_refused(hub: LocalHub) -> None:
+    held = hub.repositories[SOURCE.dataset]
+    held.files = {"README.md": b"# A script\n", "tiny.py": b"raise SystemExit\n"}
+    with pytest.raises(InvalidInput, match="Dataset scripts are no longer supported"):
+        get()
+
+
 @pytest.mark.parametrize("endpoint", ["http://127.0.0.1:1", "http://user:secret@127.0.0.1:1"])
 def test_a_hub_that_cannot_be_reached_is_found_out_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str
