@@ -20,7 +20,10 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCKS: tuple[tuple[Path, Sequence[str]], ...] = (
     *(
         (source.with_suffix(".txt"), (str(source),))
-        for source in sorted((ROOT / "adapters" / "harnesses").glob("*.in"))
+        for source in (
+            *sorted((ROOT / "adapters" / "harnesses").glob("*.in")),
+            ROOT / "atp" / "engine" / "hub" / "requirements.in",
+        )
     ),
     (
         ROOT / "requirements" / "dev.txt",

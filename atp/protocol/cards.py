@@ -28,6 +28,21 @@ class DataSource(Frozen):
     rows: int = Field(ge=0)
 
 
+class HubSource(Frozen):
+    """One split of a data set on the Hugging Face hub, got by `atp data get` at a pinned revision."""
+
+    name: str
+    """What `atp data get` calls it."""
+    dataset: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*$")
+    """`owner/name` on the hub."""
+    config: str
+    split: str
+    revision: str = Field(pattern=r"^[0-9a-f]{40}$")
+    """A commit of the data set's repository: no branch or tag, since those move."""
+    license: str
+    rows: int = Field(ge=0)
+
+
 class BenchmarkCard(Frozen):
     """A benchmark at a glance; the value lists are those of the A²E index, None where nobody has said."""
 
@@ -49,7 +64,7 @@ class BenchmarkCard(Frozen):
     revision: str
     license: str
     data_seen: Literal["real", "schema-only"]
-    data: DataSource | None = None
+    data: DataSource | HubSource | None = None
     """None when the data ship with the adapter."""
     rule: str
     """The official scoring rule and where it is written."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -17,6 +18,7 @@ import pytest
 
 from agent_task_protocol import __version__
 from atp.cli import main
+from tests.local_hub import LocalHub
 
 SCRIPT = Path(sys.executable).parent / "atp"
 
@@ -168,6 +170,29 @@ def test_data_are_listed_got_and_checked(tmp_path: Path) -> None:
     assert {"name", "source", "revision", "sha256", "path", "rows"} <= got.keys()
     assert got["rows"] == 164  # https://arxiv.org/abs/2107.03374
     assert atp_json("data", "check", "humaneval", ATP_HOME=home)["problems"] == []
+
+
+def test_a_split_of_the_hub_is_listed_got_checked_and_graded_by(gsm8k_hub: LocalHub) -> None:
+    listed = atp_json("data", "list", "gsm8k")
+    assert (listed["path"], listed["sha256"]) == (None, None)
+    assert atp_json("data", "check", "gsm8k", exit_code=1)["problems"] == [
+        "gsm8k has not been fetched; type: atp data get gsm8k"
+    ]
+    got = atp_json("data", "get", "gsm8k")
+    assert got["rows"] == 1319  # https://arxiv.org/abs/2110.14168
+    assert got["source"] == "openai/gsm8k (main, test)"
+    assert got["sha256"] == hashlib.sha256((Path(got["path"]) / "rows.jsonl").read_bytes()).hexdigest()
+    assert atp_json("data", "check", "gsm8k") == got | {"problems": []}
+    assert atp_json("data", "list", "gsm8k") == got
+    verdict = atp_json("score", "gsm8k", "gsm8k-0", "--answer", "#### 18")
+    assert (verdict["score"], verdict["passed"]) == (1.0, True)
+
+
+def test_a_hub_that_cannot_be_reached_ends_with_1_and_the_way_out(tmp_path: Path) -> None:
+    nowhere = {"ATP_HOME": str(tmp_path), "HF_ENDPOINT": "http://127.0.0.1:1", "HF_HUB_OFFLINE": "0"}
+    run = atp("data", "get", "gsm8k", **nowhere)
+    assert run.returncode == 1
+    assert "When it can be reached, type again: atp data get gsm8k" in run.stderr
 
 
 def test_environments_are_listed_with_their_packages() -> None:

@@ -18,7 +18,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataSource:
     """HumanEval's wheel, with a home where nothing has been fetched."""
     monkeypatch.setenv("ATP_HOME", str(tmp_path))
     found = registry.benchmark("humaneval").card.data
-    assert found is not None
+    assert isinstance(found, DataSource)
     return found
 
 

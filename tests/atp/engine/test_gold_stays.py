@@ -18,6 +18,7 @@ from atp import registry
 from atp.engine import datasets, workers
 from atp.engine.home import home
 from atp.protocol.benchmark import Benchmark
+from atp.protocol.cards import HubSource
 from atp.protocol.task import AgentTask, Expected, TaskInput
 from atp.worker.frames import FrameReader
 from atp.worker.link import Link, LinkHandler, memory_pair
@@ -118,6 +119,7 @@ async def test_altered_gold_changes_nothing_that_the_harness_side_receives(
     tasks_file: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     script = tmp_path / "script.yaml"
     script.write_text(FIXED_SCRIPT, encoding="utf-8")
@@ -129,7 +131,11 @@ async def test_altered_gold_changes_nothing_that_the_harness_side_receives(
     def load(self: Benchmark, data: Path | None) -> Sequence[TaskInput]:
         return [with_altered_gold(task) for task in original(self, data)]
 
-    await _fetch(registry.benchmark(name))
+    data = registry.benchmark(name).card.data
+    if isinstance(data, HubSource):
+        request.getfixturevalue("gsm8k_hub")
+    if data is not None:
+        await datasets.get(data)
     before, first = await harness_side(lab, name, asked, monkeypatch)
     monkeypatch.setattr(kind, "load", load)
     after, second = await harness_side(lab, name, asked, monkeypatch)
@@ -137,8 +143,3 @@ async def test_altered_gold_changes_nothing_that_the_harness_side_receives(
     assert {attempt["status"] for attempt in first + second} == {"completed"}
     assert before == after
     assert b"(altered)" not in after
-
-
-async def _fetch(benchmark: Benchmark) -> None:
-    if benchmark.card.data is not None:
-        await datasets.get(benchmark.card.data)
