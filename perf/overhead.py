@@ -4,6 +4,10 @@ Each task is `--turns` model calls (all but the last ask for a tool) against the
 whose process counts on neither side. ATP's side is engine, worker, link, monitor and durable store
 together. Prints one JSON line; CPU in milliseconds per task, the medians over the rounds; `engine_cpu_ms` and
 `worker_cpu_ms` are the parts of `atp_cpu_ms`.
+
+Both sides call one base URL with one key, as they would a real provider's. A scripted model would give each
+attempt of ATP's side a path and a key of its own, and with them a model client, which no provider asks for
+and the bare side does not make. The endpoint's log is then no witness: the three other records are compared.
 """
 
 from __future__ import annotations
@@ -17,7 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +32,7 @@ import psutil
 ROOT = Path(__file__).resolve().parent.parent
 PLUGIN = ROOT / "tests" / "plugin"
 sys.path.insert(0, str(PLUGIN))
-os.environ["PYTHONPATH"] = str(PLUGIN)
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(PLUGIN)])  # workers run what lies here
 
 from ledger.tools import TOOLS  # noqa: E402
 
@@ -93,34 +99,48 @@ def spent() -> Spent:
     return Spent(time.process_time(), workers, time.perf_counter())
 
 
+@asynccontextmanager
+async def served(turns: int) -> AsyncIterator[ModelEndpoint]:
+    """The model of both sides."""
+    with tempfile.TemporaryDirectory() as folder:
+        endpoint = await ScriptedEndpoint.start(Path(folder) / "wire.jsonl")
+        try:
+            policy: dict[str, Any] = {
+                "kind": "script",
+                "script": Script.from_yaml(script(turns), "perf").model_dump(mode="json"),
+                "task_id": "t",
+            }
+            session = await endpoint.open("perf", policy=policy, idiom="plain")
+            yield session.model_endpoint(Dialect.OPENAI_CHAT, "scripted")
+            await session.close()
+        finally:
+            await endpoint.stop()
+
+
 async def with_atp(
     harness: str, tasks: int, warm_up: int, concurrency: int, turns: int, workers: int
 ) -> dict[str, float]:
     """One round through ATP."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "script.yaml"
-        path.write_text(script(turns), encoding="utf-8")
-        options = RunOptions(
-            benchmarks=("ledger",),
-            harnesses=(harness,),
-            models=(f"scripted/file:{path}",),
-            count=None,
-            benchmark_options={"tasks": str(2 * (tasks + warm_up))},
-            concurrency=concurrency,
-            workers=workers,
-            retries=0,
-        )
-        planned = plan(options, os.environ)
-        # Only tasks without a user: a dialogue would be two sends.
-        plain = [slot for slot in planned.slots if not slot.task.metadata["dialogue"]]
-        meter = Meter(warm_up)
-        with Store.open(f"sqlite:///{folder}/perf.db") as store:
-            await start(
-                store,
-                type(planned)(planned.experiment, planned.cells, plain, options),
-                meter,
-                lambda run: None,
+        async with served(turns) as model:
+            options = RunOptions(
+                benchmarks=("ledger",),
+                harnesses=(harness,),
+                models=(f"openai/{model.model}",),
+                base_url=model.base_url,
+                count=None,
+                benchmark_options={"tasks": str(2 * (tasks + warm_up))},
+                concurrency=concurrency,
+                workers=workers,
+                retries=0,
             )
+            os.environ["OPENAI_API_KEY"] = model.api_key.get_secret_value()
+            planned = plan(options, os.environ)
+            # Only tasks without a user: a dialogue would be two sends.
+            plain = [slot for slot in planned.slots if not slot.task.metadata["dialogue"]]
+            meter = Meter(warm_up)
+            with Store.open(f"sqlite:///{folder}/perf.db") as store:
+                await start(store, replace(planned, slots=plain), meter, lambda run: None)
         assert meter.begin is not None and meter.end is not None
         engine, worker, wall = (
             (end - begin) / tasks for begin, end in zip(meter.begin, meter.end, strict=True)
@@ -131,24 +151,20 @@ async def with_atp(
 async def bare(python: Path, tasks: int, warm_up: int, concurrency: int, turns: int) -> dict[str, float]:
     """One round of the bare harness."""
     with tempfile.TemporaryDirectory() as folder:
-        endpoint = await ScriptedEndpoint.start(Path(folder) / "wire.jsonl")
-        policy: dict[str, Any] = {
-            "kind": "script",
-            "script": Script.from_yaml(script(turns), "perf").model_dump(mode="json"),
-            "task_id": "t",
-        }
-        session = await endpoint.open("bare", policy=policy, idiom="plain")
-        model = session.model_endpoint(Dialect.OPENAI_CHAT, "scripted")
         tools = Path(folder) / "tools.json"
         tools.write_text(json.dumps([tool.model_dump(mode="json") for tool in TOOLS]), encoding="utf-8")
-        arguments = [model.base_url, model.api_key.get_secret_value(), model.model, str(tools)]
         numbers = [str(number) for number in (tasks, warm_up, concurrency, turns)]
-        output = await asyncio.to_thread(
-            subprocess.check_output,
-            [str(python), str(ROOT / "perf" / "bare" / "langgraph_tasks.py"), *arguments, *numbers],
-        )
-        await session.close()
-        await endpoint.stop()
+        async with served(turns) as model:
+            key = model.api_key.get_secret_value()
+            output = await asyncio.to_thread(
+                subprocess.check_output,
+                [
+                    str(python),
+                    str(ROOT / "perf" / "bare" / "langgraph_tasks.py"),
+                    *(model.base_url, key, model.model, str(tools)),
+                    *numbers,
+                ],
+            )
         result: dict[str, float] = json.loads(output)
         return result
 
