@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from adapters.harnesses.langgraph_model import chat_model
 from adapters.harnesses.langgraph_tools import binding_tools
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
@@ -29,7 +30,6 @@ from monitor.instruments.openai_http import http_clients
 if TYPE_CHECKING:
     from langchain_core.messages import AIMessage
     from langchain_core.runnables import RunnableConfig
-    from langchain_openai import ChatOpenAI
 
 _STREAM = "stream"
 
@@ -87,7 +87,7 @@ class LangGraphRunner(ConversationRunner):
         held = AsyncExitStack()
         http_async_client, http_client = await held.enter_async_context(http_clients())
         graph = create_agent(
-            _model(context, stream, http_async_client, http_client),
+            chat_model(context, stream, http_async_client, http_client),
             binding_tools(binding),
             system_prompt=binding.system_prompt,
             checkpointer=InMemorySaver(),
@@ -159,29 +159,6 @@ class LangGraphConversation:
             # A model call and its round of tools are a step each: the last round is still run.
             config["recursion_limit"] = 2 * (limit - self._calls)
         return config
-
-
-def _model(context: RunContext, stream: bool, http_async_client: Any, http_client: Any) -> ChatOpenAI:
-    from langchain_openai import ChatOpenAI
-
-    chosen: dict[str, Any] = {}
-    if context.sampling.temperature is not None:
-        chosen["temperature"] = context.sampling.temperature
-    if context.sampling.max_output_tokens is not None:
-        chosen["max_tokens"] = context.sampling.max_output_tokens
-    if context.limits.model_timeout is not None:
-        chosen["timeout"] = context.limits.model_timeout
-    if stream:
-        chosen["streaming"] = True
-    return ChatOpenAI(
-        base_url=context.model.base_url,
-        api_key=context.model.api_key,
-        model=context.model.model,
-        stream_usage=True,
-        http_async_client=http_async_client,
-        http_client=http_client,
-        **chosen,
-    )
 
 
 def _stream(options: Mapping[str, Any]) -> bool:
