@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, bindparam, case, insert, select, update
+from sqlalchemy import Connection, bindparam, case, insert, literal_column, select, update
 
 from atp.protocol.errors import AtpError, StoreError
 from atp.protocol.spans import SpanStatus
@@ -22,10 +22,18 @@ from atp.store.json_text import encode
 from atp.store.operations import Body, CallRow, Operation, call_row
 from atp.store.rows import AttemptStart, moment, nanoseconds
 from atp.store.schema import RUNNING, attempts, bodies, calls, cells, grades, leases, slots, spans
-from atp.store.statements import Prepared, insert_for
+from atp.store.statements import Prepared, insert_for, insert_for_attempt
 
 _TOKENS = tuple(Usage.model_fields)
 _CALL_COLUMNS = tuple(column.name for column in calls.columns)
+_GRADABLE = tuple(str(status) for status in Status if status.gradable)
+_EXPERIMENT = (
+    select(cells.c.experiment_id)
+    .where(cells.c.id == attempts.c.cell_id)
+    .correlate(attempts)
+    .scalar_subquery()
+    .label("experiment_id")
+)
 
 _SLOT = Prepared(
     select(slots.c.cell_id, cells.c.experiment_id, leases.c.holder)
@@ -37,15 +45,13 @@ _SLOT = Prepared(
 _BEGIN = Prepared(
     insert(attempts), ["run_id", "slot_id", "cell_id", "try_number", "trace_id", "started_ns", "status"]
 )
-_ATTEMPT = Prepared(
-    select(attempts.c.status, cells.c.experiment_id)
-    .join(cells, cells.c.id == attempts.c.cell_id)
-    .where(attempts.c.run_id == bindparam("run"))
-)
+_STATUS = Prepared(select(attempts.c.status).where(attempts.c.run_id == bindparam("run")))
 _CALLS = Prepared(select(calls).where(calls.c.run_id == bindparam("run")))
 _CALL = Prepared(insert(calls), _CALL_COLUMNS)
 _END = Prepared(
-    update(attempts).where(attempts.c.run_id == bindparam("run")),
+    update(attempts)
+    .where(attempts.c.run_id == bindparam("run"), attempts.c.status == RUNNING)
+    .returning(_EXPERIMENT),
     [
         "ended_ns",
         "status",
@@ -60,10 +66,15 @@ _END = Prepared(
     ],
 )
 _GRADE = Prepared(
-    insert(grades).returning(grades.c.sequence),
-    [column.name for column in grades.columns if column.name != "sequence"],
+    insert_for_attempt(
+        grades,
+        [column.name for column in grades.columns if column.name not in ("sequence", "run_id")],
+        attempts.c.status.in_([literal_column(f"'{status}'") for status in _GRADABLE]),
+    ).returning(grades.c.sequence)
 )
-_IN_FORCE = Prepared(update(attempts).where(attempts.c.run_id == bindparam("run")), ["grade_sequence"])
+_IN_FORCE = Prepared(
+    update(attempts).where(attempts.c.run_id == bindparam("run")).returning(_EXPERIMENT), ["grade_sequence"]
+)
 
 
 def begin(connection: Connection, start: AttemptStart, holders: Mapping[str, str]) -> None:
@@ -143,14 +154,13 @@ def ending(run_id: str, trace: TaskTrace, incomplete: Mapping[str, AtpError]) ->
                 f"run {run_id} cannot end as {status}: a record of it could not be stored: {refusal}",
                 code="records_refused",
             ) from refusal
-        before, experiment_id = _require_attempt(connection, run_id)
-        if before != RUNNING:
+        experiment_id = _end(connection, run_id, trace, document[0], time.time_ns())
+        if experiment_id is None:
             raise StoreError(
-                f"run {run_id} has ended ({before}) and cannot end again as {status}",
+                f"run {run_id} has ended ({_status(connection, run_id)}) and cannot end again as {status}",
                 code="attempt_ended",
             )
         _store_calls(connection, run_id, listed)
-        _end(connection, run_id, trace, document[0], time.time_ns())
         note(
             connection,
             "attempt_ended",
@@ -217,13 +227,10 @@ def grade(connection: Connection, run_id: str, verdict: Grade) -> None:
     """
     if verdict.score is not None and not math.isfinite(verdict.score):
         raise StoreError(f"the score of run {run_id} is {verdict.score}, which is not a number to keep")
-    status, experiment_id = _require_attempt(connection, run_id)
-    if status == RUNNING or not Status(status).gradable:
-        raise StoreError(f"run {run_id} is {status}, which is not graded", code="not_gradable")
     appended = _GRADE.run(
         connection,
         {
-            "run_id": run_id,
+            "run": run_id,
             "time_ns": time.time_ns(),
             "score": verdict.score,
             "passed": verdict.passed,
@@ -234,12 +241,16 @@ def grade(connection: Connection, run_id: str, verdict: Grade) -> None:
             "details": encode(dict(verdict.details)).decode(),
         },
     )
-    [sequence] = appended.fetchall()
-    _IN_FORCE.run(connection, {"run": run_id, "grade_sequence": sequence[0]})
+    sequence = appended.fetchall()  # one, or none where there is nothing to grade
+    if not sequence:
+        raise StoreError(
+            f"run {run_id} is {_status(connection, run_id)}, which is not graded", code="not_gradable"
+        )
+    [experiment] = _IN_FORCE.run(connection, {"run": run_id, "grade_sequence": sequence[0][0]}).fetchall()
     note(
         connection,
         "graded",
-        experiment_id,
+        experiment[0],
         run_id,
         {"score": verdict.score, "reason": verdict.reason, "grader_version": verdict.grader_version},
     )
@@ -251,16 +262,16 @@ def _document(trace: TaskTrace) -> Body:
     return digest_of(content), content
 
 
-def _require_attempt(connection: Connection, run_id: str) -> tuple[str, str]:
-    """(status, experiment) of an attempt."""
-    found = _ATTEMPT.run(connection, {"run": run_id}).fetchone()
+def _status(connection: Connection, run_id: str) -> str:
+    found = _STATUS.run(connection, {"run": run_id}).fetchone()
     if found is None:
         raise StoreError(f"there is no run {run_id!r}")
-    status, experiment_id = found
-    return status, experiment_id
+    return str(found[0])
 
 
 def _store_calls(connection: Connection, run_id: str, listed: list[CallRow]) -> None:
+    if not listed:
+        return
     stored: dict[int, CallRow] = {row[1]: row for row in _CALLS.run(connection, {"run": run_id}).fetchall()}
     new: list[CallRow] = []
     for row in listed:
@@ -277,8 +288,9 @@ def _store_calls(connection: Connection, run_id: str, listed: list[CallRow]) -> 
         _CALL.run(connection, dict(zip(_CALL_COLUMNS, row, strict=True)))
 
 
-def _end(connection: Connection, run_id: str, trace: TaskTrace, digest: str, at_ns: int) -> None:
-    _END.run(
+def _end(connection: Connection, run_id: str, trace: TaskTrace, digest: str, at_ns: int) -> str | None:
+    """The experiment of the attempt that ended now; None where no such attempt is running."""
+    ended = _END.run(
         connection,
         {
             "run": run_id,
@@ -293,4 +305,5 @@ def _end(connection: Connection, run_id: str, trace: TaskTrace, digest: str, at_
             "trace_digest": digest,
             **{name: getattr(trace.usage, name) for name in _TOKENS},
         },
-    )
+    ).fetchall()
+    return str(ended[0][0]) if ended else None

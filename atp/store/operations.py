@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +14,11 @@ from atp.protocol.trace import ToolCall
 from atp.store.bodies import digest_of
 from atp.store.json_text import encode
 from atp.store.rows import nanoseconds
-from atp.store.schema import RUNNING, attempts
-from atp.store.statements import HotStatements, Prepared
+from atp.store.schema import RUNNING, attempts, calls
+from atp.store.statements import HotStatements, Prepared, insert_for_attempt
 
+_CALL_COLUMNS = ("run", *(column.name for column in calls.columns if column.name != "run_id"))
+_CALL = Prepared(insert_for_attempt(calls, _CALL_COLUMNS[1:], attempts.c.status == RUNNING))
 _STATUS = Prepared(select(attempts.c.status).where(attempts.c.run_id == bindparam("run")))
 
 CallRow = tuple[str, int, str, str, str, str, str, str | None, int, int, str]
@@ -69,37 +71,42 @@ def call_row(run_id: str, position: int, call: ToolCall) -> tuple[CallRow, tuple
 
 
 def write_records(connection: Connection, statements: HotStatements, operations: Sequence[Operation]) -> None:
-    """Write the spans and calls of several operations with one statement for each kind of row.
+    """Write the spans and calls of several operations, the spans with one statement for each kind of row.
 
     Raises:
-        StoreError: A call belongs to an attempt that is not running.
+        StoreError: See `_write_call`.
     """
     ends: dict[tuple[str, str], SpanEnd] = {}
     starts: dict[tuple[str, str], SpanStart] = {}
-    calls: list[CallRow] = []
     for operation in operations:
         for end in operation.ends:
             ends.setdefault((end.start.run_id, end.start.span_id), end)
         for start in operation.starts:
             starts.setdefault((start.run_id, start.span_id), start)
-        calls.extend(operation.calls)
-    if calls:
-        _require_running(connection, {call[0] for call in calls})
     # A span that started and ended within one commit is written once: its end holds its start.
     statements.span_start.run(
         connection, [_start_row(start) for key, start in starts.items() if key not in ends]
     )
     statements.span_end.run(connection, [_end_row(end) for end in ends.values()])
-    statements.call.run(connection, calls)
+    for operation in operations:
+        for call in operation.calls:
+            _write_call(connection, call)
 
 
-def _require_running(connection: Connection, run_ids: Iterable[str]) -> None:
-    for run_id in run_ids:
-        found = _STATUS.run(connection, {"run": run_id}).fetchone()
-        if found not in (None, (RUNNING,)):  # None: no such run, which the foreign key refuses
-            raise StoreError(
-                f"a call of run {run_id} came after the run had ended ({found[0]})", code="attempt_ended"
-            )
+def _write_call(connection: Connection, row: CallRow) -> None:
+    """Write a call of an attempt that is running.
+
+    Raises:
+        StoreError: There is no such attempt, or it has ended (`attempt_ended`).
+    """
+    if _CALL.run(connection, dict(zip(_CALL_COLUMNS, row, strict=True))).rowcount == 1:
+        return
+    found = _STATUS.run(connection, {"run": row[0]}).fetchone()
+    if found is None:
+        raise StoreError(f"a call came for run {row[0]!r}, which there is not")
+    raise StoreError(
+        f"a call of run {row[0]} came after the run had ended ({found[0]})", code="attempt_ended"
+    )
 
 
 def _start_row(start: SpanStart) -> tuple[Any, ...]:

@@ -12,13 +12,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sqlalchemy import ClauseElement, Connection, Dialect, Table, literal_column, or_
+from sqlalchemy import (
+    ClauseElement,
+    ColumnElement,
+    Connection,
+    Dialect,
+    Insert,
+    Table,
+    bindparam,
+    cast,
+    insert,
+    literal_column,
+    or_,
+    select,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from atp.protocol.spans import SpanStatus
-from atp.store.schema import bodies, calls, spans
+from atp.store.schema import attempts, bodies, spans
 
 _Compiled: TypeAlias = tuple[str, Sequence[str] | None, Mapping[str, Any]]
 """(SQL, names of the parameters by position or None where the driver takes them by name, constants)"""
@@ -49,7 +62,6 @@ class HotStatements:
     """Leaves alone a span that is already there: a late start never overwrites an end."""
     span_end: InsertMany
     """Completes an open or aborted span; a span that has ended keeps its first end."""
-    call: InsertMany
 
 
 class Prepared:
@@ -100,8 +112,21 @@ def compile_statements(dialect: Dialect) -> HotStatements:
         ),
         span_start=_compiled(start, dialect),
         span_end=_compiled(end, dialect),
-        call=_compiled(insert_for(dialect, calls), dialect),
     )
+
+
+def insert_for_attempt(table: Table, names: Sequence[str], condition: ColumnElement[bool]) -> Insert:
+    """An insert of one row of an attempt; it inserts nothing where there is no such attempt.
+
+    Args:
+        table: Has a column `run_id`.
+        names: Its other columns that get a value, each a parameter of that name; `run` is the attempt.
+        condition: What holds of the row of `attempts`.
+    """
+    # Databases that type a statement before they see its values take a bare parameter here for text.
+    values = [cast(bindparam(name), table.c[name].type) for name in names]
+    attempt = select(attempts.c.run_id, *values).where(attempts.c.run_id == bindparam("run"), condition)
+    return insert(table).from_select(["run_id", *names], attempt)
 
 
 def insert_for(dialect: Dialect, table: Table) -> sqlite.Insert | postgresql.Insert:

@@ -261,6 +261,38 @@ async def test_a_call_after_the_end_is_refused_with_its_span(store: Store) -> No
     assert store.spans(RUN) == []
 
 
+async def test_a_call_of_no_attempt_is_refused_with_its_span(store: Store) -> None:
+    await running(store, [RUN])
+    with pytest.raises(StoreError, match="'run-b', which there is not"):
+        await store.record_call("run-b", 0, tool_call(), span_end(span_start(RUN)))
+    assert store.spans(RUN) == []
+
+
+async def test_calls_that_came_together_are_stored_but_for_those_of_attempts_that_have_ended(
+    store: Store,
+) -> None:
+    await running(store, [RUN, "run-b"])
+    await store.end_attempt("run-b", ended("run-b"))
+    outcomes = await asyncio.gather(
+        *(
+            store.record_call(run_id, position, tool_call(), span_end(span_start(run_id)))
+            for position in range(2)
+            for run_id in (RUN, "run-b")
+        ),
+        return_exceptions=True,
+    )
+    assert [getattr(outcome, "code", None) for outcome in outcomes] == [None, "attempt_ended"] * 2
+    await store.end_attempt(RUN, ended(RUN, tool_calls=(tool_call(), tool_call())))
+
+
+async def test_neither_an_end_nor_a_grade_is_taken_for_a_run_there_is_not(store: Store) -> None:
+    await running(store, [RUN])
+    with pytest.raises(StoreError, match="there is no run 'run-b'"):
+        await store.end_attempt("run-b", ended("run-b"))
+    with pytest.raises(StoreError, match="there is no run 'run-b'"):
+        await store.add_grade("run-b", grade(1.0))
+
+
 async def test_grades_are_appended_and_the_latest_is_in_force(store: Store) -> None:
     await running(store, [RUN])
     await store.end_attempt(RUN, ended(RUN))
