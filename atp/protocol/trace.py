@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from pydantic import AwareDatetime, Field, JsonValue
@@ -25,22 +25,21 @@ class Usage(Frozen):
 
     def __add__(self, other: Usage) -> Usage:
         """The sum, where both are known; a sum with an unknown part is unknown."""
-        return Usage.model_construct(
-            **{
-                name: None
-                if (a := getattr(self, name)) is None or (b := getattr(other, name)) is None
-                else a + b
-                for name in Usage.model_fields
-            }
-        )
+        return _sum((self, other))
 
     @staticmethod
     def total(usages: Iterable[Usage]) -> Usage | None:
         """The sum of all; None when there is nothing to sum."""
-        total: Usage | None = None
-        for usage in usages:
-            total = usage if total is None else total + usage
-        return total
+        summands = tuple(usages)
+        return _sum(summands) if summands else None
+
+
+def _sum(usages: Sequence[Usage]) -> Usage:
+    sums: dict[str, int | None] = {}
+    for name in Usage.model_fields:
+        known = [count for usage in usages if (count := getattr(usage, name)) is not None]
+        sums[name] = sum(known) if len(known) == len(usages) else None
+    return Usage(**sums)
 
 
 class CallIdSource(StrEnum):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
+import operator
 from typing import Any
 
 import pytest
@@ -159,6 +161,11 @@ def test_a_sum_with_an_unknown_part_is_unknown(left: Usage, right: Usage) -> Non
     for name in Usage.model_fields:
         parts = getattr(left, name), getattr(right, name)
         assert getattr(total, name) == (None if None in parts else sum(parts))
+
+
+@given(st.lists(usages, min_size=1, max_size=4))
+def test_the_sum_of_many_is_that_of_adding_one_by_one(many: list[Usage]) -> None:
+    assert Usage.total(many) == functools.reduce(operator.add, many)
 
 
 def test_the_sum_of_nothing_is_unknown_and_not_zero() -> None:
