@@ -43,7 +43,7 @@ from atp.engine.options import RunOptions  # noqa: E402
 from atp.engine.plan import plan  # noqa: E402
 from atp.models.scripted.endpoint import ScriptedEndpoint  # noqa: E402
 from atp.models.scripted.script import Script  # noqa: E402
-from atp.protocol.model import Dialect  # noqa: E402
+from atp.protocol.model import Dialect, ModelEndpoint  # noqa: E402
 from atp.protocol.trace import Grade, TaskTrace  # noqa: E402
 from atp.store.store import Store  # noqa: E402
 
