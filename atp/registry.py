@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from atp.engine import datasets, environments
+from atp.engine.own_agents import SDK_OPTION, is_own_agent, own_agent_card
 from atp.models.providers import dialects_of, provider_endpoint
 from atp.models.ref import ModelRef
 from atp.protocol.benchmark import Benchmark
@@ -138,13 +139,21 @@ def benchmark(name: str, options: Mapping[str, Any] | None = None) -> Benchmark:
     return _one(BENCHMARKS, name, _benchmark_class)(options)
 
 
-def harness(name: str) -> HarnessCard:
+def harness(name: str, options: Mapping[str, Any] | None = None) -> HarnessCard:
     """The card of a harness.
+
+    Args:
+        name: An entry point's name, or `module:factory` of a user's own agent.
+        options: `-o harness.KEY=V`; for an agent of one's own `sdk` is looked at.
 
     Raises:
         UnknownName: Nothing is called so; says the nearest names.
         PluginError: It cannot be loaded or is not a harness card.
+        InvalidInput: See `own_agent_card`.
     """
+    if is_own_agent(name):
+        sdk = (options or {}).get(SDK_OPTION)
+        return own_agent_card(name, None if sdk is None else str(sdk), harnesses())
     return _one(HARNESSES, name, _harness_card)
 
 
@@ -182,7 +191,7 @@ def resolve(
         PluginError: An adapter that cannot be loaded.
     """
     chosen = benchmark(benchmark_name, benchmark_options)
-    card = harness(harness_name)
+    card = harness(harness_name, harness_options)
     model = ModelRef.parse(model_name)
     _check_options(card, harness_options or {})
     problems: list[str] = []

@@ -67,6 +67,7 @@ def compare(
     *,
     rejected: Collection[str] = (),
     owned_tools: Collection[str] = (),
+    calls_by_code: bool = False,
 ) -> RecordCheck:
     """Compare what exists.
 
@@ -77,6 +78,8 @@ def compare(
         harness: What the harness says of itself; a record only if it has counts of its own.
         rejected: From `rejected_calls`.
         owned_tools: Tools that belong to the harness (`HarnessCard.owned_tools`).
+        calls_by_code: Whether the harness's own code may call tools that no model has asked for; such
+            calls have no call id.
     """
     if harness is not None and (
         harness.harness_usage is None and harness.harness_model_calls is None and harness.response_ids is None
@@ -98,7 +101,7 @@ def compare(
             compared += 1
             finished = harness is not None and harness.stop_reason is StopReason.ANSWERED
             passed_over = _passed_over(agents, rejected, owned_tools, finished)
-            differences += _announced_and_executed(agents, binding, passed_over, owned_tools)
+            differences += _announced_and_executed(agents, binding, passed_over, owned_tools, calls_by_code)
         if counts is not None:
             compared += 1
             differences += _calls_and_harness(witness, agents, counts)
@@ -175,6 +178,7 @@ def _announced_and_executed(
     binding: Sequence[ToolCall],
     passed_over: Collection[str],
     owned: Collection[str],
+    calls_by_code: bool,
 ) -> Iterator[str]:
     announced: Counter[tuple[str, str]] = Counter(
         pair for call in calls for pair in call.tool_calls if pair[1] not in owned
@@ -196,7 +200,7 @@ def _announced_and_executed(
             times = _times(executed[call_id, name] + explained)
             yield f"call {call_id} ({name}): announced {_times(announced[call_id, name])}, executed {times}"
     for name, count in nameless.items():
-        if count > 0:
+        if count > 0 and not calls_by_code:
             yield f"tool {name}: executed {_times(count)} without a call id, never announced"
 
 

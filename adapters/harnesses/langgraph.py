@@ -15,11 +15,12 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from adapters.harnesses.langgraph_tools import binding_tools
+from adapters.harnesses.langgraph_tools import CallsFromThreads, binding_tools
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
-from atp.protocol.errors import InvalidInput
+from atp.protocol.errors import InvalidInput, PluginError
 from atp.protocol.model import Dialect
+from atp.protocol.own_agents import AgentParts
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
 from atp.protocol.status import StopReason
 from atp.protocol.task import Part, TextPart
@@ -58,6 +59,16 @@ CARD = HarnessCard(
         "LANGCHAIN_TRACING": "false",
         "LANGCHAIN_TRACING_V2": "false",
     },
+    agent_packages=("langgraph", "langchain", "langchain_core"),
+    own_agent_notes=(
+        "The graph takes and gives `messages`. One that is compiled without a checkpointer gets one in "
+        "memory, for the dialogue to go on.",
+        "`max_turns` is held from outside, by the model calls that the instrument sees: the call beyond it "
+        "is cut off. The steps of the graph are limited by its own `recursion_limit`.",
+        "Counts of its own are not read from the graph: the state does not hold what sub-agents asked.",
+        "Of models that a node calls synchronously, neither retries nor reasoning are seen; a node that "
+        "runs in a thread goes on until its model call is over when an attempt is cut off.",
+    ),
     options={_STREAM: "true: ask the model for a stream, usage included (`stream_usage`); default false"},
     notes=(
         "The HTTP client is the openai SDK's own default one, given through `http_async_client` so that "
@@ -77,6 +88,7 @@ class LangGraphRunner(ConversationRunner):
 
         Raises:
             InvalidInput: An unknown option, or an instrument of another harness.
+            PluginError: The factory of the user's own graph failed, or the graph has no `messages`.
         """
         stream = _stream(context.options)
         instrument = context.instrument
@@ -84,18 +96,37 @@ class LangGraphRunner(ConversationRunner):
             raise InvalidInput(
                 f"langgraph is watched by LangGraphInstrument, not by {type(instrument).__name__}"
             )
-        from langchain.agents import create_agent
-        from langgraph.checkpoint.memory import InMemorySaver
-
         held = AsyncExitStack()
         http_async_client, http_client = await held.enter_async_context(http_clients())
-        graph = create_agent(
-            chat_model(context, stream, http_async_client, http_client),
-            binding_tools(binding),
-            system_prompt=binding.system_prompt,
-            checkpointer=InMemorySaver(),
-        )
+        model = chat_model(context, stream, http_async_client, http_client)
+        try:
+            graph = await _graph(model, binding, context, held)
+        except BaseException:
+            await held.aclose()
+            raise
         return LangGraphConversation(graph, context, instrument, held)
+
+
+async def _graph(model: ChatOpenAI, binding: AgentBinding, context: RunContext, held: AsyncExitStack) -> Any:
+    from langgraph.checkpoint.memory import InMemorySaver
+
+    calls = CallsFromThreads()
+    held.callback(calls.stop)
+    tools = binding_tools(binding, calls)
+    if context.own_agent is None:
+        from langchain.agents import create_agent
+
+        return create_agent(model, tools, system_prompt=binding.system_prompt, checkpointer=InMemorySaver())
+    from langgraph.pregel import Pregel
+
+    parts = AgentParts(model, tools, binding.system_prompt, held)
+    graph = await context.own_agent.build(parts, Pregel, "a compiled LangGraph graph")
+    if "messages" not in graph.channels:
+        raise PluginError(
+            f"{context.own_agent.source.path}: the state of its graph has no `messages`, but "
+            f"{', '.join(sorted(graph.get_input_jsonschema().get('properties', {})))}"
+        )
+    return graph if graph.checkpointer is not None else graph.copy({"checkpointer": InMemorySaver()})
 
 
 class LangGraphConversation:
@@ -131,6 +162,8 @@ class LangGraphConversation:
             return Reply(stop_reason=StopReason.MAX_TURNS, usage=None, model_calls=0, response_ids=())
         state = await self._graph.ainvoke({"messages": [_user_message(parts)]}, config)
         messages = state["messages"]
+        if self._context.own_agent is not None:
+            return _reply_of_own_graph(messages)
         replies: list[AIMessage] = [message for message in messages[self._seen :] if message.type == "ai"]
         self._seen = len(messages)
         self._calls += len(replies)
@@ -156,7 +189,7 @@ class LangGraphConversation:
         if self._instrument is not None:
             config["callbacks"] = [self._instrument.handler]
         limit = self._context.limits.max_turns
-        if limit is not None:
+        if limit is not None and self._context.own_agent is None:
             if limit <= self._calls:
                 return None
             # A model call and its round of tools are a step each: the last round is still run.
@@ -231,6 +264,15 @@ def _user_message(parts: Sequence[Part]) -> dict[str, Any]:
 def _stop_reason(finish_reason: str | None) -> StopReason:
     # LangGraph takes what the provider cut off for an answer.
     return StopReason.CONTENT_FILTER if finish_reason == "content_filter" else StopReason.ANSWERED
+
+
+def _reply_of_own_graph(messages: Sequence[Any]) -> Reply:
+    # What its nodes have made of the messages says nothing certain of its model calls.
+    last = messages[-1] if messages else None
+    return Reply(
+        text=str(last.text) if last is not None and last.type == "ai" else None,
+        native={"messages": len(messages)},
+    )
 
 
 def _usage(message: AIMessage) -> Usage | None:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
 from atp.protocol.environment import ToolSpec
-from atp.protocol.errors import InvalidInput
+from atp.protocol.errors import InvalidInput, PluginError
 from atp.protocol.model import Dialect
+from atp.protocol.own_agents import AgentParts
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
 from atp.protocol.status import StopReason
 from atp.protocol.task import Part, TextPart
@@ -28,7 +29,7 @@ from monitor.instruments.openai_agents_hooks import keep_traces_here
 from monitor.instruments.openai_http import http_clients
 
 if TYPE_CHECKING:
-    from agents import Agent, FunctionTool, Model, RunConfig, SQLiteSession, TResponseInputItem
+    from agents import Agent, FunctionTool, Model, ModelProvider, RunConfig, SQLiteSession, TResponseInputItem
     from agents import Usage as AgentsUsage
     from agents.result import RunResultBase
     from agents.tool_context import ToolContext
@@ -55,6 +56,14 @@ CARD = HarnessCard(
         "agents.memory.sqlite_session",
         "openai.resources.chat.completions",
         "openai.resources.responses",
+    ),
+    agent_packages=("agents",),
+    own_agent_notes=(
+        "Every agent is made with `model=parts.model`; one with none or with a name is refused. What was "
+        "asked for of sampling holds for all agents of a run (`RunConfig.model_settings`).",
+        "In a dialogue the agent that spoke last hears the user's next line.",
+        "Handoffs, agents as tools and MCP servers are the agent's own: their calls are seen in the model "
+        "spans, and do not pass the binding.",
     ),
     options={
         _DIALECT: "openai-chat (default) or openai-responses: the API that the model is asked through",
@@ -85,6 +94,7 @@ class OpenAIAgentsRunner(ConversationRunner):
 
         Raises:
             InvalidInput: An unknown option, or an instrument of another harness.
+            PluginError: The factory of the user's own agent failed.
         """
         stream = _stream(context.options)
         instrument = context.instrument
@@ -92,28 +102,41 @@ class OpenAIAgentsRunner(ConversationRunner):
             raise InvalidInput(
                 f"openai-agents is watched by OpenAIAgentsInstrument, not by {type(instrument).__name__}"
             )
-        from agents import Agent, ModelSettings, SQLiteSession
+        from agents import Agent, ModelSettings, RunConfig, SQLiteSession
 
         keep_traces_here()
         held = AsyncExitStack()
         http_client, _ = await held.enter_async_context(http_clients())
-        agent = Agent[Any](
-            name="agent",
-            instructions=binding.system_prompt,
-            tools=[function_tool(binding, tool) for tool in binding.tools],
-            model=_model(context, http_client),
-            model_settings=ModelSettings(
-                temperature=context.sampling.temperature,
-                max_tokens=context.sampling.max_output_tokens,
-                # Of streamed chat completions; the other ways of asking give usage unasked.
-                include_usage=stream or None,
-            ),
+        model = _model(context, http_client)
+        settings = ModelSettings(
+            temperature=context.sampling.temperature,
+            max_tokens=context.sampling.max_output_tokens,
+            # Of streamed chat completions; the other ways of asking give usage unasked.
+            include_usage=stream or None,
         )
+        run_config = RunConfig(tracing_disabled=instrument is None, trace_include_sensitive_data=True)
+        tools = [function_tool(binding, tool) for tool in binding.tools]
+        if context.own_agent is None:
+            agent = Agent[Any](
+                name="agent",
+                instructions=binding.system_prompt,
+                tools=list(tools),
+                model=model,
+                model_settings=settings,
+            )
+        else:
+            run_config.model_provider, run_config.model_settings = _no_other_model(), settings
+            parts = AgentParts(model, tools, binding.system_prompt, held)
+            try:
+                agent = await context.own_agent.build(parts, Agent, "an Agent of the OpenAI Agents SDK")
+            except BaseException:
+                await held.aclose()
+                raise
         session = SQLiteSession(context.run_id) if binding.has_user else None
         if session is not None:
             held.callback(session.close)
         names = frozenset(tool.name for tool in binding.tools)
-        return OpenAIAgentsConversation(agent, session, names, context, instrument, stream, held)
+        return OpenAIAgentsConversation(agent, session, names, context, instrument, run_config, stream, held)
 
 
 class OpenAIAgentsConversation:
@@ -125,6 +148,7 @@ class OpenAIAgentsConversation:
         tools: Names of the binding's tools.
         context: Of the attempt.
         instrument: Who listens; None without a monitor.
+        run_config: Of each run.
         stream: Whether to ask for streams.
         held: What to let go of at the end.
     """
@@ -136,6 +160,7 @@ class OpenAIAgentsConversation:
         tools: frozenset[str],
         context: RunContext,
         instrument: OpenAIAgentsInstrument | None,
+        run_config: RunConfig,
         stream: bool,
         held: AsyncExitStack,
     ) -> None:
@@ -144,6 +169,7 @@ class OpenAIAgentsConversation:
         self._tools = tools
         self._context = context
         self._instrument = instrument
+        self._run_config = run_config
         self._stream = stream
         self._held = held
         self._calls = 0
@@ -167,11 +193,14 @@ class OpenAIAgentsConversation:
             result = await self._run(_input(parts), left)
         used = result.context_wrapper.usage
         self._calls += used.requests
+        # The agent's own at first, and after a handoff the one that has taken over.
+        self._agent = result.last_agent
         return Reply(
             text=None if result.final_output is None else str(result.final_output),
             usage=_usage(used),
             model_calls=used.requests,
-            response_ids=_response_ids(result),
+            # Responses to agents that it calls as tools are counted, but not kept.
+            response_ids=_response_ids(result) if len(result.raw_responses) == used.requests else None,
             native={"requests": self._calls, "last_agent": result.last_agent.name},
         )
 
@@ -186,7 +215,7 @@ class OpenAIAgentsConversation:
             "max_turns": max_turns,
             "session": self._session,
             "hooks": self._instrument.hooks if self._instrument is not None else None,
-            "run_config": self._run_config(),
+            "run_config": self._run_config,
         }
         if not self._stream:
             return await Runner.run(self._agent, said, **options)
@@ -202,11 +231,6 @@ class OpenAIAgentsConversation:
         if result.run_loop_exception is not None:
             raise result.run_loop_exception
         return result
-
-    def _run_config(self) -> RunConfig:
-        from agents import RunConfig
-
-        return RunConfig(tracing_disabled=self._instrument is None, trace_include_sensitive_data=True)
 
 
 def function_tool(binding: AgentBinding, tool: ToolSpec) -> FunctionTool:
@@ -252,6 +276,19 @@ def _model(context: RunContext, http_client: Any) -> Model:
     if context.model.dialect is Dialect.OPENAI_RESPONSES:
         return OpenAIResponsesModel(context.model.model, client)
     return OpenAIChatCompletionsModel(context.model.model, client)
+
+
+def _no_other_model() -> ModelProvider:
+    """Refuses agents that do not have the attempt's model: the SDK would send one without a model the
+    parameters of its own default, and another provider's key is not in the worker."""
+    from agents import ModelProvider
+
+    class NoOtherModel(ModelProvider):
+        def get_model(self, model_name: str | None) -> Model:
+            named = "no model" if model_name is None else f"the model {model_name!r} by its name"
+            raise PluginError(f"an agent asks for {named}: each is to be made with `model=parts.model`")
+
+    return NoOtherModel()
 
 
 def _stream(options: Mapping[str, Any]) -> bool:

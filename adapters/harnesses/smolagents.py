@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
 from atp.protocol.errors import InvalidInput
 from atp.protocol.model import Dialect
+from atp.protocol.own_agents import AgentParts
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
 from atp.protocol.status import StopReason
 from atp.protocol.task import Part, TextPart
@@ -54,6 +56,16 @@ CARD = HarnessCard(
     extra_calls_at_limit=1,
     # smolagents itself calls home for nothing; the hub's client beneath it can.
     environment={"HF_HUB_DISABLE_TELEMETRY": "1"},
+    agent_packages=("smolagents",),
+    own_agent_notes=(
+        "Managed agents are seen through an instance attribute `run` that the instrument puts on each: the "
+        "SDK's step callbacks tell of a step only when it is over, so no span could begin with the agent. "
+        "Below a CodeAgent, whose code runs in threads without their context, spans hang from the root.",
+        "Tool calls of managed agents and of code have no call id.",
+        "With managed agents there are no counts of its own: an agent tells of its own steps only.",
+        "`max_turns` is given to the agent as `max_steps`; model calls of managed agents are counted from "
+        "outside.",
+    ),
     notes=(
         "The system prompt is smolagents' own; the benchmark's stands in it, as `instructions`.",
         "Earlier tool calls and their results are shown to the model as text, not as tool messages; "
@@ -87,6 +99,7 @@ class SmolagentsRunner(ConversationRunner):
         Raises:
             InvalidInput: An option, a tool that smolagents cannot have, or an instrument of another
                 harness.
+            PluginError: The factory of the user's own agent failed.
         """
         if context.options:
             raise InvalidInput(f"smolagents has no option harness.{min(context.options)}; it has none")
@@ -95,7 +108,7 @@ class SmolagentsRunner(ConversationRunner):
             raise InvalidInput(
                 f"smolagents is watched by SmolagentsInstrument, not by {type(instrument).__name__}"
             )
-        from smolagents import LogLevel, ToolCallingAgent
+        from smolagents import LogLevel, MultiStepAgent, ToolCallingAgent
 
         threads, announced = TurnThreads(), AnnouncedCalls()
 
@@ -103,14 +116,27 @@ class SmolagentsRunner(ConversationRunner):
             return threads.call(lambda: binding.call(name, arguments, call_id=call_id)).text
 
         tools = binding_tools(binding.tools, announced, call)
+        held = AsyncExitStack()
         client = copying_client(threads.before_request)
-        agent = ToolCallingAgent(
-            tools=tools,
-            model=_model(context, instrument, client),
-            instructions=binding.system_prompt,
-            verbosity_level=LogLevel.OFF,
-        )
-        return SmolagentsConversation(agent, context, threads, announced, client)
+        held.callback(client.close)
+        model = _model(context, instrument, client)
+        if context.own_agent is None:
+            agent = ToolCallingAgent(
+                tools=tools,
+                model=model,
+                instructions=binding.system_prompt,
+                verbosity_level=LogLevel.OFF,
+            )
+        else:
+            parts = AgentParts(model, tools, binding.system_prompt, held)
+            try:
+                agent = await context.own_agent.build(parts, MultiStepAgent, "an agent of smolagents")
+            except BaseException:
+                await held.aclose()
+                raise
+            if instrument is not None:
+                instrument.watch_managed(agent)
+        return SmolagentsConversation(agent, context, threads, announced, held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,17 +156,22 @@ class SmolagentsConversation:
         context: Of the attempt.
         threads: Where its turns run.
         announced: Where its tools find their call ids.
-        client: The HTTP client to close at the end.
+        held: What to let go of at the end.
     """
 
     def __init__(
-        self, agent: Any, context: RunContext, threads: TurnThreads, announced: AnnouncedCalls, client: Any
+        self,
+        agent: Any,
+        context: RunContext,
+        threads: TurnThreads,
+        announced: AnnouncedCalls,
+        held: AsyncExitStack,
     ) -> None:
         self._agent = agent
         self._context = context
         self._threads = threads
         self._announced = announced
-        self._client = client
+        self._held = held
         self._calls = 0
         self._steps = 0
         self._errors: list[str] = []
@@ -163,9 +194,7 @@ class SmolagentsConversation:
             # A cancel, above all: the thread goes on until it is made to end.
             self._agent.interrupt()
             raise
-        reply = self._reply(turn)
-        self._calls += reply.model_calls or 0
-        return reply
+        return self._reply(turn)
 
     async def close(self) -> None:
         """See `Conversation.close`."""
@@ -173,7 +202,7 @@ class SmolagentsConversation:
             # What is open now was cut short: the recorder knows by what.
             self._context.instrument.close()
         await self._threads.stop()
-        self._client.close()
+        await self._held.aclose()
 
     def _run(self, line: str, max_steps: int | None) -> _Turn:
         from smolagents import ActionStep, FinalAnswerStep
@@ -192,24 +221,30 @@ class SmolagentsConversation:
         return _Turn(output, self._agent.memory.steps[before:])
 
     def _reply(self, turn: _Turn) -> Reply:
+        from smolagents import ActionStep, PlanningStep
         from smolagents.utils import AgentMaxStepsError
 
         # The forced last call is a step without a message: the memory keeps its text, or, as a list,
         # what kept it from coming.
-        steps = turn.steps[1:]
+        steps = [step for step in turn.steps if isinstance(step, ActionStep)]
         at_limit = isinstance(steps[-1].error, AgentMaxStepsError)
         forced = steps[-1].action_output if at_limit and isinstance(steps[-1].action_output, str) else None
         replies = [step.model_output_message for step in steps if step.model_output_message is not None]
         ids = [getattr(reply.raw, "id", None) for reply in replies]
         usages = [step.token_usage for step in steps]
+        made = len(replies) + (forced is not None)
+        self._calls += made
         self._steps += len(steps)
         self._errors += [type(step.error).__name__ for step in steps if step.error is not None]
+        counted = not self._agent.managed_agents and not any(
+            isinstance(step, PlanningStep) for step in turn.steps
+        )
         return Reply(
             text=forced if at_limit else _answer(turn.output),
             stop_reason=StopReason.MAX_TURNS if at_limit else StopReason.ANSWERED,
-            usage=Usage.total(_usage(usage) for usage in usages) if None not in usages else None,
-            model_calls=len(replies) + (forced is not None),
-            response_ids=tuple(ids) if None not in ids and not at_limit else None,
+            usage=Usage.total(_usage(usage) for usage in usages) if counted and None not in usages else None,
+            model_calls=made if counted else None,
+            response_ids=tuple(ids) if counted and None not in ids and not at_limit else None,
             native={
                 "state": "max_steps_error" if at_limit else "success",
                 "steps": self._steps,

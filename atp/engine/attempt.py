@@ -193,6 +193,7 @@ class Attempt:
             harness=plan.card.name,
             runner=plan.card.runner,
             instrument=plan.card.instrument if plan.monitored else None,
+            factory=plan.card.factory,
             task=self._task.for_agent(),
             system_prompt=environment.system_prompt,
             tools=tuple(environment.tools),
@@ -265,18 +266,25 @@ class Attempt:
         calls: list[ModelCallRecord],
         outcome: Outcome | None,
     ) -> RecordCheck:
+        own_agent = self._plan.card.factory is not None
         check = compare(
             endpoint_log,
             calls if self._plan.monitored else None,
             self._door.calls if self._door else None,
             outcome.trace if outcome else None,
             rejected=rejected_calls(self._model_ends),
-            owned_tools=self._plan.card.owned_tools,
+            owned_tools=self._tools_of_the_agent(calls) if own_agent else self._plan.card.owned_tools,
+            calls_by_code=own_agent,
         )
         if outcome is None or not outcome.recorder_failures:
             return check
         note = f"the recorder failed {outcome.recorder_failures} times; the events of the root span say where"
         return check.model_copy(update={"agree": False, "differences": (*check.differences, note)})
+
+    def _tools_of_the_agent(self, calls: list[ModelCallRecord]) -> frozenset[str]:
+        # A user's own agent has tools that no card lists: handoffs, sub-agents, tools of its own.
+        given = self._door.tool_names if self._door is not None else frozenset()
+        return frozenset(name for call in calls for _, name in call.tool_calls) - given
 
     def _verdict(
         self, outcome: Outcome | None, failure: Exception | None, calls: list[ModelCallRecord]

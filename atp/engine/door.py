@@ -60,6 +60,11 @@ class Door:
         self._calls: dict[int, ToolCall] = {}
 
     @property
+    def tool_names(self) -> frozenset[str]:
+        """The tools there are."""
+        return frozenset(self._validators)
+
+    @property
     def calls(self) -> tuple[ToolCall, ...]:
         """All recorded calls, in the order of arrival."""
         return tuple(self._calls[sequence] for sequence in sorted(self._calls))

@@ -45,17 +45,17 @@ async def create(card: HarnessCard) -> EnvironmentInfo:
         PluginError: The card names requirements or a distribution that are not there.
     """
     if card.requirements is None:
-        return EnvironmentInfo(card.name, engine_python(), None)
+        return EnvironmentInfo(card.environment_name, engine_python(), None)
     folder = await virtual_environment.make(_recipe(card))
-    return EnvironmentInfo(card.name, python_in(folder), folder)
+    return EnvironmentInfo(card.environment_name, python_in(folder), folder)
 
 
 def find(card: HarnessCard) -> EnvironmentInfo | None:
     """The harness's environment as its card asks for it now; None when it is not made."""
     if card.requirements is None:
-        return EnvironmentInfo(card.name, engine_python(), None)
+        return EnvironmentInfo(card.environment_name, engine_python(), None)
     folder = virtual_environment.folder_of(_recipe(card))
-    return EnvironmentInfo(card.name, python_in(folder), folder) if folder.exists() else None
+    return EnvironmentInfo(card.environment_name, python_in(folder), folder) if folder.exists() else None
 
 
 def existing(cards: Iterable[HarnessCard]) -> Sequence[EnvironmentInfo]:
@@ -66,7 +66,9 @@ def existing(cards: Iterable[HarnessCard]) -> Sequence[EnvironmentInfo]:
 def remove(card: HarnessCard) -> Sequence[Path]:
     """Remove every environment of the harness, those of older pins too; gives the removed folders."""
     removed = sorted(
-        folder for folder in virtual_environment.root().glob(f"{card.name}-*") if _is_of(folder, card.name)
+        folder
+        for folder in virtual_environment.root().glob(f"{card.environment_name}-*")
+        if _is_of(folder, card.environment_name)
     )
     for folder in removed:
         # Renamed first: a name that exists always stands for a whole environment.
@@ -94,7 +96,7 @@ def python_for(card: HarnessCard, override: Path | None = None) -> Path:
         return Path(found)
     info = find(card)
     if info is None:
-        raise NotReady(f"harness {card.name!r} has no environment yet; type: {command_for(card)}")
+        raise NotReady(f"harness {card.environment_name!r} has no environment yet; type: {command_for(card)}")
     return info.python
 
 
@@ -105,7 +107,7 @@ def engine_python() -> Path:
 
 def command_for(card: HarnessCard) -> str:
     """The command that makes the harness's environment."""
-    return f"atp env create {card.name}"
+    return f"atp env create {card.environment_name}"
 
 
 def packages(python: Path) -> Mapping[str, str]:
@@ -134,8 +136,8 @@ def _changed(python: Path) -> int:
 def _recipe(card: HarnessCard) -> Recipe:
     assert card.requirements is not None
     return Recipe(
-        name=card.name,
-        owner=f"harness {card.name!r}",
+        name=card.environment_name,
+        owner=f"harness {card.environment_name!r}",
         command=command_for(card),
         requirements=card.requirements,
         distributions=tuple(dict.fromkeys((OWN_DISTRIBUTION, card.distribution))),

@@ -120,6 +120,7 @@ def _cell_definition(pairing: registry.Pairing) -> dict[str, Any]:
     python = pairing.environment.python
     assert python is not None  # a pairing without problems has an interpreter
     packages = environments.packages(python)
+    factory = pairing.harness.factory
     return {
         "benchmark": pairing.benchmark_name,
         "dataset": {
@@ -131,6 +132,7 @@ def _cell_definition(pairing: registry.Pairing) -> dict[str, Any]:
         "grader_version": pairing.benchmark.grader_version,
         "harness": pairing.harness.name,
         "sdk": {pairing.harness.package: packages.get(pairing.harness.package)},
+        "factory": None if factory is None else {"path": factory.path, "sha256": factory.sha256},
         "model": str(pairing.model),
         "script": _script_digest(pairing),
         "dialect": pairing.dialect,

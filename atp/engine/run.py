@@ -17,6 +17,7 @@ from atp.engine.grading import grade
 from atp.engine.holder import holder, is_gone
 from atp.engine.model_sources import ModelSource, ProviderSource, ScriptedSource
 from atp.engine.options import RunOptions
+from atp.engine.own_agents import SDK_OPTION
 from atp.engine.pool import WorkerPool
 from atp.models.providers import provider_endpoint
 from atp.models.scripted.endpoint import ScriptedEndpoint
@@ -236,9 +237,15 @@ class Run:
                 store=self._store,
                 sampling=self._options.sampling,
                 limits=self._options.limits,
-                options=dict(self._options.harness_options),
+                options=self._harness_options(pairing),
                 monitored=self._options.monitored,
             )
+
+    def _harness_options(self, pairing: Pairing) -> dict[str, str]:
+        options = dict(self._options.harness_options)
+        if pairing.harness.factory is not None:
+            options.pop(SDK_OPTION, None)  # has been taken into account
+        return options
 
     def _source(self, pairing: Pairing, endpoint: ScriptedEndpoint | None) -> ModelSource:
         assert pairing.dialect is not None  # a ready pairing has one

@@ -74,10 +74,26 @@ class BenchmarkCard(Frozen):
     """Where ATP differs from the official grader, and why."""
 
 
+class FactorySource(Frozen):
+    """Where the factory of a user's own agent is found."""
+
+    path: str
+    """`module:attribute`."""
+    folder: str
+    """Put at the end of the worker's module search path."""
+    file: str
+    """The module's source file; a module of this name from elsewhere is refused."""
+    sha256: Digest
+    """Of that file."""
+    sdk: str
+    """The harness whose runner, instrument and environment serve it."""
+
+
 class HarnessCard(Frozen):
     """A harness at a glance, and how to load it. Factories are `module:attribute`."""
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]*$")
+    name: str = Field(pattern=r"^([a-z0-9][a-z0-9-]*|[^\W\d][\w.]*:[^\W\d]\w*)$")
+    """`module:factory` of a user's own agent."""
     title: str
     package: str
     """The SDK's distribution."""
@@ -111,4 +127,16 @@ class HarnessCard(Frozen):
     """Modules of the SDK that a worker imports before it takes attempts, so that none pays for it."""
     options: Mapping[str, str] = Field(default_factory=dict)
     """`-o harness.KEY` -> what it does."""
+    agent_packages: tuple[str, ...] = ()
+    """Import packages of the agents that its runner takes from a user's own factory; none when it takes
+    no such agents."""
+    own_agent_notes: tuple[str, ...] = ()
+    """What differs when it runs a user's own agent."""
+    factory: FactorySource | None = None
+    """Of a user's own agent, on the card made for it."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def environment_name(self) -> str:
+        """The harness whose environment it runs in: itself, or the one that serves a user's own agent."""
+        return self.factory.sdk if self.factory is not None else self.name

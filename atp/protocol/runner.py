@@ -13,6 +13,7 @@ from atp.protocol.base import Frozen
 from atp.protocol.binding import AgentBinding
 from atp.protocol.environment import UserText, UserTransfer
 from atp.protocol.model import Limits, ModelEndpoint, Sampling
+from atp.protocol.own_agents import OwnAgent
 from atp.protocol.spans import Instrument, Recorder
 from atp.protocol.status import StopReason
 from atp.protocol.task import AgentTask, Part
@@ -36,6 +37,8 @@ class RunContext:
     """None only when the user said `--no-monitor`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """`-o harness.KEY=V`."""
+    own_agent: OwnAgent | None = None
+    """What makes the user's own agent, to be run in place of the adapter's."""
 
 
 class AgentRunner(Protocol):

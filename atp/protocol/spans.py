@@ -9,6 +9,7 @@ since, so that the bytes per turn stay constant however long the conversation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
@@ -186,6 +187,10 @@ class Recorder(Protocol):
         attributes: Mapping[str, AttributeValue] | None = None,
     ) -> SpanHandle:
         """Start a span below `parent`, else the current OTel context's span, else the root."""
+
+    def as_current(self, span_id: str) -> AbstractContextManager[None]:
+        """Within it a span of this trace is the current OTel span, in this thread and what takes a copy
+        of its context. Not to be held across a `yield` of a generator."""
 
     def announce(self, call_id: str, span: SpanHandle) -> None:
         """A model span has asked for this tool call: it becomes the call's parent."""

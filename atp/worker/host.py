@@ -16,6 +16,7 @@ from atp.protocol.runner import AgentRunner, RunContext
 from atp.protocol.spans import Instrument, SpanHandle
 from atp.protocol.status import ErrorInfo
 from atp.protocol.trace import TaskTrace
+from atp.worker.factories import own_agent
 from atp.worker.frames import Lane
 from atp.worker.link import Link, Message
 from atp.worker.loading import load
@@ -152,6 +153,7 @@ async def _run_harness(
         recorder=recorder,
         instrument=instrument,
         options=attempt.options,
+        own_agent=own_agent(attempt.factory) if attempt.factory is not None else None,
     )
     try:
         with recorder.as_current(recorder.root.span_id):

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from atp.protocol.base import Frozen
+from atp.protocol.cards import FactorySource
 from atp.protocol.environment import ToolSpec
 from atp.protocol.model import Dialect, Limits, ModelEndpoint, Sampling
 from atp.protocol.spans import ParentSource, SpanEnd, SpanEvent, SpanKind, SpanStart, SpanStatus
@@ -68,6 +69,8 @@ class StartAttempt(Frozen):
     """`module:factory` of the `AgentRunner`."""
     instrument: str | None
     """`module:factory` of the `Instrument`; None when the user said `--no-monitor`."""
+    factory: FactorySource | None = None
+    """Of the user's own agent, for the runner to run."""
     task: AgentTask
     system_prompt: str | None
     tools: tuple[ToolSpec, ...]

@@ -1,5 +1,8 @@
 """LangChain's asynchronous callback handler, kept thin: every hook hands on to the instrument.
 
+Synchronous parts of a graph call the hooks in other threads; recording belongs to the event loop, so
+there each hook is run while the thread waits for it.
+
 The handler runs inline (`run_inline`), so what a hook sets in its context is seen by the call it
 announces. Only hooks that may have to wait are coroutines: LangChain calls the others as they are,
 which saves a coroutine for each node and each tool. LangChain logs and forgets what a handler
@@ -9,10 +12,12 @@ to the instrument.
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 if TYPE_CHECKING:
@@ -49,18 +54,45 @@ class Hooks(Protocol):
         """A model call has failed."""
 
 
-_Waiting: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
+class _Waiting:
+    """A hook as a coroutine function that also waits for room. It notices which thread asks for it."""
+
+    def __init__(self, hook: Callable[..., None], first: bool) -> None:
+        self._hook = hook
+        self._first = first
+
+    def __get__(self, handler: Any, owner: type) -> Callable[..., Coroutine[Any, Any, None]]:
+        asking = threading.get_ident()
+
+        async def guarded(*args: Any, **kwargs: Any) -> None:
+            try:
+                if asyncio.get_running_loop() is handler.loop:
+                    await self._run(handler, args, kwargs)
+                elif asking == handler.thread:
+                    # A synchronous call within a coroutine: the event loop stands still until this is done.
+                    self._hook(handler, *args, **kwargs)
+                else:
+                    there = asyncio.run_coroutine_threadsafe(self._run(handler, args, kwargs), handler.loop)
+                    await asyncio.wrap_future(there)
+            except Exception as error:
+                handler.instrument.failed(self._hook.__name__, error)
+
+        return guarded
+
+    async def _run(self, handler: Any, args: Any, kwargs: Any) -> None:
+        if self._first:
+            await handler.instrument.ready()
+        self._hook(handler, *args, **kwargs)
+        if not self._first:
+            await handler.instrument.ready()
 
 
-def _guarded_waiting(hook: _Waiting) -> _Waiting:
-    @functools.wraps(hook)
-    async def guarded(self: Any, *args: Any, **kwargs: Any) -> None:
-        try:
-            await hook(self, *args, **kwargs)
-        except Exception as error:
-            self.instrument.failed(hook.__name__, error)
+def _waiting_first(hook: Callable[..., None]) -> Any:
+    return _Waiting(hook, first=True)
 
-    return guarded
+
+def _waiting_afterwards(hook: Callable[..., None]) -> Any:
+    return _Waiting(hook, first=False)
 
 
 def _guarded(hook: Callable[..., None]) -> Any:
@@ -68,11 +100,18 @@ def _guarded(hook: Callable[..., None]) -> Any:
     @functools.wraps(hook)
     def guarded(self: Any, *args: Any, **kwargs: Any) -> None:
         try:
-            hook(self, *args, **kwargs)
+            if threading.get_ident() == self.thread:
+                hook(self, *args, **kwargs)
+            else:
+                asyncio.run_coroutine_threadsafe(_awaited(hook, self, args, kwargs), self.loop).result()
         except Exception as error:
             self.instrument.failed(hook.__name__, error)
 
     return guarded
+
+
+async def _awaited(hook: Callable[..., None], handler: Any, args: Any, kwargs: Any) -> None:
+    hook(handler, *args, **kwargs)
 
 
 @lru_cache(maxsize=1)
@@ -89,6 +128,8 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
         def __init__(self, instrument: Hooks) -> None:
             super().__init__()
             self.instrument = instrument
+            self.loop = asyncio.get_running_loop()
+            self.thread = threading.get_ident()
 
         @_guarded
         def on_chain_start(
@@ -131,8 +172,8 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
         def on_tool_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
             self.instrument.run_ended(run_id, error)
 
-        @_guarded_waiting
-        async def on_chat_model_start(
+        @_waiting_first
+        def on_chat_model_start(
             self,
             serialized: Any,
             messages: list[list[Any]],
@@ -141,12 +182,11 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
             parent_run_id: UUID | None = None,
             **more: Any,
         ) -> None:
-            await self.instrument.ready()
             parameters = more.get("invocation_params") or {}
             self.instrument.model_started(run_id, parent_run_id, messages[0], parameters)
 
-        @_guarded_waiting
-        async def on_llm_start(
+        @_waiting_first
+        def on_llm_start(
             self,
             serialized: Any,
             prompts: list[str],
@@ -155,7 +195,6 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
             parent_run_id: UUID | None = None,
             **more: Any,
         ) -> None:
-            await self.instrument.ready()
             messages = [{"role": "user", "parts": [{"type": "text", "content": prompts[0]}]}]
             parameters = more.get("invocation_params") or {}
             self.instrument.model_started(run_id, parent_run_id, messages, parameters)
@@ -164,10 +203,9 @@ def handler_class() -> Callable[[Hooks], AsyncCallbackHandler]:  # noqa: C901 - 
         def on_llm_new_token(self, token: Any, *, run_id: UUID, **more: Any) -> None:
             self.instrument.first_chunk(run_id)
 
-        @_guarded_waiting
-        async def on_llm_end(self, response: Any, *, run_id: UUID, **more: Any) -> None:
+        @_waiting_afterwards
+        def on_llm_end(self, response: Any, *, run_id: UUID, **more: Any) -> None:
             self.instrument.model_ended(run_id, response)
-            await self.instrument.ready()
 
         @_guarded
         def on_llm_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:

@@ -7,6 +7,8 @@ asked and answered comes from the HTTP client (`monitor.instruments.openai_http`
 the response id of the forced call, cached and reasoning tokens, reasoning text, and the messages as
 smolagents merges them.
 
+Managed agents are watched by an instance attribute `run`, since nothing else tells when one begins.
+
 The agent runs in threads, and recording belongs to the event loop: hooks wait for it, which is also
 how a full queue of spans slows the agent down.
 """
@@ -18,7 +20,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from typing import Any
 
 from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, SpanKind
@@ -46,6 +48,48 @@ class SmolagentsInstrument:
     def watched_model(self) -> Callable[..., Any]:
         """Makes an `OpenAIModel` that is watched, with the same arguments."""
         return partial(_watched_model_class(), self)
+
+    def watch_managed(self, agent: Any) -> None:
+        """Have an agent span for each run of the agents that this one manages, and of those below.
+
+        Args:
+            agent: A `MultiStepAgent` that lives for this attempt only.
+        """
+        for managed in agent.managed_agents.values():
+            if "run" not in vars(managed):  # two may manage the same
+                managed.run = self._watched_run(managed)
+                self.watch_managed(managed)
+
+    def _watched_run(self, agent: Any) -> Callable[..., Any]:
+        run = agent.run
+
+        @wraps(run)
+        def watched(*args: Any, **asked: Any) -> Any:
+            spans: list[SpanHandle] = []
+            self.record("managed agent", lambda: self._agent_started(agent.name, spans))
+            if not spans:
+                return run(*args, **asked)
+            error: BaseException | None = None
+            try:
+                with self.recorder.as_current(spans[0].span_id):
+                    return run(*args, **asked)
+            except BaseException as raised:
+                error = raised
+                raise
+            finally:
+                # Not an Exception: the attempt is being stopped.
+                if error is None or isinstance(error, Exception):
+                    self.record("managed agent", lambda: self._agent_ended(spans[0], error))
+
+        return watched
+
+    async def _agent_started(self, name: str, spans: list[SpanHandle]) -> None:
+        await self.recorder.ready()
+        attributes: dict[str, AttributeValue] = {v.AGENT_NAME: name, v.ACTOR: Actor.AGENT.value}
+        spans.append(self.recorder.start(SpanKind.AGENT, name, attributes=attributes))
+
+    async def _agent_ended(self, span: SpanHandle, error: BaseException | None) -> None:
+        span.end(error)
 
     def close(self) -> None:
         """Record nothing more; the recorder, which knows what ended the attempt, ends what is open."""
