@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import to_json
+
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
 from atp.protocol.environment import ToolSpec
@@ -196,7 +198,7 @@ class OpenAIAgentsConversation:
         # The agent's own at first, and after a handoff the one that has taken over.
         self._agent = result.last_agent
         return Reply(
-            text=None if result.final_output is None else str(result.final_output),
+            text=_answer(result.final_output),
             usage=_usage(used),
             model_calls=used.requests,
             # Responses to agents that it calls as tools are counted, but not kept.
@@ -312,6 +314,13 @@ def _input(parts: Sequence[Part]) -> str | list[TResponseInputItem]:
     if len(texts) == 1:
         return texts[0]
     return [{"role": "user", "content": [{"type": "input_text", "text": text} for text in texts]}]
+
+
+def _answer(output: Any) -> str | None:
+    """Text as it is; the structured output that an agent of one's own may have, as JSON."""
+    if output is None or isinstance(output, str):
+        return output
+    return to_json(output, fallback=str).decode()
 
 
 def _usage(usage: AgentsUsage) -> Usage | None:

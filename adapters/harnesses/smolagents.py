@@ -286,7 +286,8 @@ def _usage(usage: Any) -> Usage:
 
 
 def _answer(output: Any) -> str | None:
-    """The argument of `final_answer`: a string as it is, anything else as JSON."""
+    """The argument of `final_answer`: a string as it is, anything else as JSON. What code gives and JSON
+    does not have is put down as Python says it."""
     if output is None or isinstance(output, str):
         return None if output is None else str(output)
-    return json.dumps(output, ensure_ascii=False)
+    return json.dumps(output, ensure_ascii=False, default=str)

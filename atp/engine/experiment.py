@@ -8,7 +8,7 @@ from typing import Any
 
 from atp.engine.home import home
 from atp.engine.plan import Plan, resolve
-from atp.engine.resume import fresh, options_of, remaining
+from atp.engine.resume import changed_agents, fresh, options_of, remaining
 from atp.engine.run import Run, RunEvents
 from atp.protocol.errors import NotReady
 from atp.store.store import Store
@@ -46,13 +46,14 @@ async def resume(
     """
     experiment = store.experiment(ref)
     options = options_of(experiment, pace)
+    cells = store.cells(experiment.id)
     pairings = {
-        cell.id: resolve(options, cell.benchmark, cell.harness, cell.model, os.environ)
-        for cell in store.cells(experiment.id)
+        cell.id: resolve(options, cell.benchmark, cell.harness, cell.model, os.environ) for cell in cells
     }
     work = remaining(store, experiment, pairings)
     if work.slots:
         problems = dict.fromkeys(problem for pairing in pairings.values() for problem in pairing.problems)
+        problems.update(dict.fromkeys(changed_agents(cells, pairings)))
         if problems:
             raise NotReady("\n".join(problems))
     run = Run(store, work, options, os.environ, home() / "logs" / experiment.id, events)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from atp.engine.options import RunOptions
 from atp.engine.plan import Plan
 from atp.engine.run import OpenSlot, Ungraded, Work
 from atp.registry import Pairing
-from atp.store.rows import AttemptRow, ExperimentRow
+from atp.store.rows import AttemptRow, CellRow, ExperimentRow
 from atp.store.store import Store
 
 
@@ -24,6 +24,19 @@ def fresh(plan: Plan) -> Work:
 def options_of(experiment: ExperimentRow, pace: Mapping[str, object]) -> RunOptions:
     """The options an experiment was frozen with, and those that may be chosen anew."""
     return RunOptions.model_validate({**experiment.definition["options"], "name": experiment.name, **pace})
+
+
+def changed_agents(cells: Sequence[CellRow], pairings: Mapping[str, Pairing]) -> list[str]:
+    """The agents of the user's own whose source is not the one that the experiment was frozen with."""
+    problems = []
+    for cell in cells:
+        factory = pairings[cell.id].harness.factory
+        if factory is not None and factory.sha256 != cell.definition["factory"]["sha256"]:
+            problems.append(
+                f"harness {cell.harness!r}: {factory.file} has changed since the experiment began; "
+                "bring the old file back, or start a new experiment"
+            )
+    return problems
 
 
 def remaining(store: Store, experiment: ExperimentRow, pairings: Mapping[str, Pairing]) -> Work:

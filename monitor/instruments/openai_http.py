@@ -13,6 +13,7 @@ SSL context and 34 ms without, and connections are kept alive between attempts.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import importlib
 import time
 import weakref
@@ -173,7 +174,9 @@ def _ssl_context() -> Any:
 def _synchronous_client() -> Any:
     import openai
 
-    return openai.DefaultHttpxClient(verify=_ssl_context())
+    client = openai.DefaultHttpxClient(verify=_ssl_context())
+    atexit.register(client.close)  # a graph of a user's own may call its model synchronously
+    return client
 
 
 @lru_cache(maxsize=1)

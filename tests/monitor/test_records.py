@@ -273,3 +273,11 @@ def test_model_spans_become_records() -> None:
     recorder.close()
     assert model_calls(sink.ends) == [CALLS[0], ModelCallRecord(None, None, Usage())]
     assert rejected_calls(sink.ends) == {"call_2"}
+
+
+def test_a_call_that_no_model_asked_for_is_a_difference_unless_the_harness_makes_such_calls() -> None:
+    binding = [*BINDING, executed("call-7", "weather", CallIdSource.BINDING)]
+    assert check(binding=binding).differences == (
+        "tool weather: executed once without a call id, never announced",
+    )
+    assert check(binding=binding, calls_by_code=True).agree is True

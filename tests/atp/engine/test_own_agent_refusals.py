@@ -12,8 +12,9 @@ import pytest
 from atp import registry
 from atp.engine.own_agents import own_agent_card
 from atp.protocol.cards import HarnessCard
-from atp.protocol.errors import AtpError, InvalidInput, PluginError, UnknownName
+from atp.protocol.errors import AtpError, InvalidInput, NotReady, PluginError, UnknownName
 from atp.store.store import Store
+from atp.worker.factories import own_agent
 from tests.atp.engine.experiments import Lab
 
 AGENT = "from agents import Agent\nfrom atp.protocol.own_agents import AgentParts\n\n"
@@ -128,7 +129,7 @@ async def test_what_only_the_worker_sees_ends_as_a_fault_in_the_set_up(
         assert attempt["try"] == 1  # it would fail again
 
 
-async def test_a_module_of_that_name_from_elsewhere_is_refused(lab: Lab, own_folder: Path) -> None:
+def test_a_module_of_that_name_from_elsewhere_is_refused(own_folder: Path) -> None:
     # The engine's path lacks what the worker's has: an installed package is found first there.
     (own_folder / "mine_too.py").write_text(AGENT + "def build(parts) -> Agent: ...", encoding="utf-8")
     planned = own_agent_card("mine_too:build", None, registry.harnesses())
@@ -136,8 +137,6 @@ async def test_a_module_of_that_name_from_elsewhere_is_refused(lab: Lab, own_fol
     other = own_folder / "other"
     other.mkdir()
     (other / "mine_too.py").write_text("def build(parts): ...", encoding="utf-8")
-    from atp.worker.factories import own_agent
-
     sys.path.insert(0, str(other))
     try:
         with pytest.raises(PluginError, match="is found before .*mine_too.py; rename yours"):
@@ -149,13 +148,34 @@ async def test_a_module_of_that_name_from_elsewhere_is_refused(lab: Lab, own_fol
 async def test_the_source_is_frozen_into_the_experiment(lab: Lab, own_folder: Path) -> None:
     source = AGENT + "def build(parts: AgentParts) -> Agent:\n    raise ValueError\n"
     (own_folder / "mine.py").write_text(source, encoding="utf-8")
-    await lab.run(harness="mine:build", python=Path(sys.executable), count=1)
+    await lab.run(
+        harness="mine:build", python=Path(sys.executable), count=1
+    )  # a process: `mine` is new to it
     with Store.open(lab.url, readonly=True) as store:
         experiment = store.experiment()
     [cell] = experiment.definition["cells"]
     sha256 = hashlib.sha256(source.encode()).hexdigest()
     assert cell["factory"] == {"path": "mine:build", "sha256": sha256}
     assert list(cell["sdk"]) == ["openai-agents"]
+
+
+async def test_an_experiment_is_not_resumed_with_another_source(lab: Lab, own_folder: Path) -> None:
+    source = AGENT + "def build(parts: AgentParts) -> Agent:\n    raise ValueError\n"
+    (own_folder / "changes.py").write_text(source, encoding="utf-8")
+    await lab.run(harness="changes:build", workers=0, count=1)
+    (own_folder / "changes.py").write_text(source + "# otherwise\n", encoding="utf-8")
+    with pytest.raises(NotReady, match=r"'changes:build': .*changes.py has changed since"):
+        await lab.resume(workers=0)
+
+
+def test_a_module_that_changed_after_it_was_planned_is_refused(own_folder: Path) -> None:
+    file = own_folder / "edited.py"
+    file.write_text(AGENT + "def build(parts) -> Agent: ...\n", encoding="utf-8")
+    planned = own_agent_card("edited:build", None, registry.harnesses()).factory
+    assert planned is not None
+    file.write_text(AGENT + "def build(parts) -> Agent: ...\n# edited\n", encoding="utf-8")
+    with pytest.raises(PluginError, match="edited.py has changed since the experiment was planned"):
+        own_agent(planned)
 
 
 async def test_an_option_that_its_sdk_does_not_have_is_refused(lab: Lab, own_folder: Path) -> None:

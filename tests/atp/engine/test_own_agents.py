@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,11 @@ import pytest
 import yaml
 from ledger.benchmark import LedgerBenchmark
 
+from atp.engine.run import Run
 from atp.protocol.model import Limits
 from atp.protocol.spans import ParentSource, Span, SpanKind, SpanStatus
 from atp.protocol.task import TaskInput
-from tests.atp.engine.experiments import Lab
+from tests.atp.engine.experiments import Lab, until
 from tests.foreign_endpoint import ForeignEndpoint, completion, replying
 
 OWN = Path(__file__).parent / "own"
@@ -166,6 +169,20 @@ async def test_an_agent_that_is_a_tool_has_a_span_and_its_usage_is_counted(
     assert [above[span.span_id] for span in models] == ["", "expert", ""]
 
 
+async def test_tools_of_an_mcp_server_are_the_agents_own_and_no_difference(lab: Lab, tmp_path: Path) -> None:
+    [attempt] = await ran(
+        lab,
+        "ledger_handoffs:with_a_server",
+        models=[gold_script(tmp_path, {"name": "hour", "arguments": {}}, count=1)],
+        tasks=("ledger-000",),
+        workers=0,
+    )
+    assert attempt["score"] == 1.0
+    assert "hour" not in {call["name"] for call in attempt["tool_calls"]}
+    bodies = lab.bodies(attempt["run_id"])
+    assert any("12" in str(body) and "tool_call_response" in str(body) for body in bodies.values())
+
+
 @WORKERS
 async def test_a_managed_agent_has_a_span_and_its_calls_are_below_it(
     lab: Lab, tmp_path: Path, workers: int
@@ -218,3 +235,41 @@ async def test_the_turn_limit_holds_for_all_agents_of_a_graph_together(lab: Lab)
     # The fourth call is cut off, if it has not been answered by then.
     assert (attempt["status"], attempt["stop_reason"]) == ("limit", "max_turns")
     assert attempt["turns"] in {3, 4}
+
+
+@pytest.mark.parametrize(
+    "harness", ["ledger_graphs:by_hand", "ledger_managed:manager"], ids=["synchronous node", "managed agent"]
+)
+async def test_an_attempt_that_is_cut_off_within_a_tool_ends_and_so_do_its_threads(
+    lab: Lab, tmp_path: Path, harness: str
+) -> None:
+    handing_on = {"tool_calls": [{"name": "clerk", "arguments": {"task": "Wait."}}]}
+    steps: list[dict[str, Any]] = [handing_on] if harness == "ledger_managed:manager" else []
+    steps.append({"tool_calls": [{"name": "wait", "arguments": {"seconds": 3600}}]})
+    script = tmp_path / "wait.yaml"
+    script.write_text(yaml.safe_dump({"steps": steps}), encoding="utf-8")
+    before = set(threading.enumerate())
+    started: list[Run] = []
+    running = asyncio.create_task(
+        lab.run(
+            harness=harness,
+            models=[f"scripted/file:{script}"],
+            tasks=("ledger-000",),
+            workers=0,
+            on_start=started.append,
+        )
+    )
+    await until(lambda: started and has_begun(lab))
+    started[0].interrupt()
+    started[0].interrupt()
+    outcome = await running
+    [attempt] = outcome["attempts"]
+    assert attempt["status"] == "cancelled"
+    await until(
+        lambda: not any(thread.name == "agent-turn" for thread in set(threading.enumerate()) - before)
+    )
+    await asyncio.get_running_loop().shutdown_default_executor()  # waits for the threads of nodes
+
+
+def has_begun(lab: Lab) -> bool:
+    return any(span.name == "wait" for span in lab.open_spans(SpanKind.TOOL))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from agents import Agent
+from agents.mcp import MCPServerStdio
 
 from atp.protocol.own_agents import AgentParts
 
@@ -32,3 +35,12 @@ async def with_an_expert(parts: AgentParts) -> Agent[Any]:
 def without_a_model(parts: AgentParts) -> Agent[Any]:
     """Leaves the model to the SDK."""
     return Agent[Any](name="reception", tools=list(parts.tools))
+
+
+async def with_a_server(parts: AgentParts) -> Agent[Any]:
+    """Has tools of an MCP server, a process that lives as long as the attempt."""
+    server = Path(__file__).with_name("mcp_clock.py")
+    clock = await parts.held.enter_async_context(
+        MCPServerStdio({"command": sys.executable, "args": [str(server)]}, client_session_timeout_seconds=60)
+    )
+    return Agent[Any](name="reception", model=parts.model, tools=list(parts.tools), mcp_servers=[clock])
