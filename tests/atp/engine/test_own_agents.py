@@ -99,6 +99,21 @@ async def test_agents_within_a_graph_have_spans_of_their_own(lab: Lab, workers: 
         assert {span.status for span in spans} == {SpanStatus.OK}
 
 
+async def test_a_factory_that_declares_nothing_is_run_by_the_sdk_that_is_named(lab: Lab) -> None:
+    options = {"sdk": "langgraph"}
+    [attempt] = await ran(
+        lab, "ledger_graphs:anything", tasks=("ledger-000",), workers=0, harness_options=options
+    )
+    assert attempt["score"] == 1.0
+
+
+async def test_a_graph_without_messages_is_a_fault_in_the_set_up(lab: Lab) -> None:
+    outcome = await lab.run(harness="ledger_graphs:silent", tasks=("ledger-000",), workers=0)
+    [attempt] = outcome["attempts"]
+    assert (attempt["status"], attempt["stop_reason"]) == ("infra_error", "setup_error")
+    assert "the state of its graph has no `messages`, but answer" in attempt["error"]["message"]
+
+
 @pytest.mark.parametrize("factory", ["by_hand", "by_hand_in_coroutines"])
 async def test_synchronous_calls_are_recorded_like_others(lab: Lab, factory: str) -> None:
     attempts = await ran(lab, f"ledger_graphs:{factory}", tasks=("ledger-000", "ledger-002"), workers=0)

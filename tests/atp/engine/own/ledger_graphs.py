@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, ToolMessage
@@ -21,6 +21,25 @@ def clerk_and_teller(parts: AgentParts) -> CompiledStateGraph[Any, Any, Any, Any
     graph.add_edge(START, "clerk")
     graph.add_edge("clerk", "teller")
     graph.add_edge("teller", END)
+    return graph.compile()
+
+
+def anything(parts: AgentParts) -> Any:
+    """Does not say what it gives."""
+    return clerk_and_teller(parts)
+
+
+class Silent(TypedDict):
+    """A state without messages."""
+
+    answer: str
+
+
+def silent(parts: AgentParts) -> CompiledStateGraph[Any, Any, Any, Any]:
+    """A graph that nobody can talk to."""
+    graph = StateGraph(Silent)
+    graph.add_node("nothing", lambda state: {"answer": ""})
+    graph.add_edge(START, "nothing")
     return graph.compile()
 
 
