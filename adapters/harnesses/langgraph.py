@@ -98,7 +98,9 @@ class LangGraphRunner(ConversationRunner):
             )
         held = AsyncExitStack()
         http_async_client, http_client = await held.enter_async_context(http_clients())
-        model = chat_model(context, stream, http_async_client, http_client)
+        # What the code of somebody's own agent does to a model must not reach other attempts.
+        made = chat_model if context.own_agent is None else _chat_model
+        model = made(context, stream, http_async_client, http_client)
         try:
             graph = await _graph(model, binding, context, held)
         except BaseException:
@@ -122,9 +124,10 @@ async def _graph(model: ChatOpenAI, binding: AgentBinding, context: RunContext, 
     parts = AgentParts(model, tools, binding.system_prompt, held)
     graph = await context.own_agent.build(parts, Pregel, "a compiled LangGraph graph")
     if "messages" not in graph.channels:
+        # Those of the state are beside LangGraph's own.
+        keys = [name for name in graph.channels if ":" not in name and not name.startswith("__")]
         raise PluginError(
-            f"{context.own_agent.source.path}: the state of its graph has no `messages`, but "
-            f"{', '.join(sorted(graph.get_input_jsonschema().get('properties', {})))}"
+            f"{context.own_agent.source.path}: the state of its graph has no `messages`, but {', '.join(keys)}"
         )
     return graph if graph.checkpointer is not None else graph.copy({"checkpointer": InMemorySaver()})
 

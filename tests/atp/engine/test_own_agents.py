@@ -110,7 +110,7 @@ async def test_a_factory_that_declares_nothing_is_run_by_the_sdk_that_is_named(l
 async def test_a_graph_without_messages_is_a_fault_in_the_set_up(lab: Lab) -> None:
     outcome = await lab.run(harness="ledger_graphs:silent", tasks=("ledger-000",), workers=0)
     [attempt] = outcome["attempts"]
-    assert (attempt["status"], attempt["stop_reason"]) == ("infra_error", "setup_error")
+    assert (attempt["status"], attempt["stop_reason"]) == ("infra_error", "setup_error"), attempt["error"]
     assert "the state of its graph has no `messages`, but answer" in attempt["error"]["message"]
 
 
