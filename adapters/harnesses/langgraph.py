@@ -127,7 +127,7 @@ async def _graph(model: ChatOpenAI, binding: AgentBinding, context: RunContext, 
         # Those of the state are beside LangGraph's own.
         keys = [name for name in graph.channels if ":" not in name and not name.startswith("__")]
         raise PluginError(
-            f"{context.own_agent.source.path}: the state of its graph has no `messages`, but {', '.join(keys)}"
+            f"{context.own_agent.source.path}: its graph's state has no `messages`, but {', '.join(keys)}"
         )
     return graph if graph.checkpointer is not None else graph.copy({"checkpointer": InMemorySaver()})
 

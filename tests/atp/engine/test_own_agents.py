@@ -111,7 +111,7 @@ async def test_a_graph_without_messages_is_a_fault_in_the_set_up(lab: Lab) -> No
     outcome = await lab.run(harness="ledger_graphs:silent", tasks=("ledger-000",), workers=0)
     [attempt] = outcome["attempts"]
     assert (attempt["status"], attempt["stop_reason"]) == ("infra_error", "setup_error"), attempt["error"]
-    assert "the state of its graph has no `messages`, but answer" in attempt["error"]["message"]
+    assert "its graph's state has no `messages`, but answer" in attempt["error"]["message"]
 
 
 @pytest.mark.parametrize("factory", ["by_hand", "by_hand_in_coroutines"])
