@@ -148,7 +148,7 @@ class LangGraphInstrument:
             return
         try:
             # LangChain hands nothing on of a stream that breaks; the copy has what came.
-            form = _partial(call.reply()) if call.copy is not None else None
+            form = call.reply().message if call.copy is not None else None
             if form is not None:
                 call.span.set_messages(v.OUTPUT_MESSAGES, [form])
         finally:
@@ -260,17 +260,6 @@ class _ModelCall:
         except Exception as error:
             self.instrument.failed("copied response", error)
             return ChatReply()
-
-
-def _partial(reply: ChatReply) -> dict[str, Any] | None:
-    parts: list[dict[str, Any]] = []
-    if reply.reasoning is not None:
-        parts.append({"type": "reasoning", "content": reply.reasoning})
-    if reply.text is not None:
-        parts.append({"type": "text", "content": reply.text})
-    for call in reply.calls:
-        parts.append({"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.arguments})
-    return {"role": "assistant", "parts": parts} if parts else None
 
 
 def _set(span: SpanHandle, name: str, value: AttributeValue) -> None:
