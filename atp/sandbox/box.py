@@ -242,7 +242,7 @@ class Box(Sandbox):
         command = self._commands.get(number)
         if command is not None:
             if kind == STARTED:
-                command.started.set_result(None)
+                command.start()
             elif kind == FAILED:
                 command.refuse(payload.decode("utf-8", "replace"))
                 del self._commands[number]

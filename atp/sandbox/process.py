@@ -48,6 +48,11 @@ class BoxProcess(SandboxProcess):
 
     # From the box.
 
+    def start(self) -> None:
+        """The command runs. Whoever waited for it may have given up: that cancels the future."""
+        if not self.started.done():
+            self.started.set_result(None)
+
     def receive(self, kind: int, payload: bytes) -> None:
         """Take a frame meant for this command."""
         if kind == STDOUT:
@@ -70,7 +75,10 @@ class BoxProcess(SandboxProcess):
 
     def refuse(self, reason: str) -> None:
         """The command could not be started."""
-        self.started.set_exception(SandboxError(f"cannot run in the sandbox: {reason}"))
+        if self.started.done():
+            self.lose(f"cannot run in the sandbox: {reason}")
+        else:
+            self.started.set_exception(SandboxError(f"cannot run in the sandbox: {reason}"))
 
     # For the caller.
 

@@ -241,7 +241,7 @@ async def test_a_worker_that_cannot_import_its_sdk_names_its_log(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card = registry.harness("thinloop").model_copy(update={"preload": ("no_such_sdk",)})
-    monkeypatch.setattr(registry, "harness", lambda name: card)
+    monkeypatch.setattr(registry, "harness", lambda name, options=None: card)
     attempt = only(await lab.run(**ONE))
     assert (attempt["status"], attempt["stop_reason"]) == ("infra_error", "worker_error")
     log = attempt["error"]["message"].rpartition("its log is ")[2]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import signal
 
 import pytest
 
-from atp.protocol.errors import SandboxError
+from atp.protocol.errors import InfrastructureError, SandboxError
 from atp.protocol.task import SandboxSpec
 from atp.sandbox import open_sandbox
 
@@ -105,6 +106,15 @@ async def test_time_that_is_up_kills_the_command_and_what_it_left_behind() -> No
         left = await box.exec(["sh", "-c", "ls -d /proc/[0-9]*"])
     assert (result.timed_out, result.exit_code, result.signal) == (True, None, signal.SIGKILL)
     assert left.stdout.count(b"/proc/") == 2  # process 1 and ls itself
+
+
+@pytest.mark.parametrize("argv", [["sleep", "60"], ["no-such-program"]])
+async def test_time_that_is_up_before_the_command_runs_leaves_the_box_usable(argv: list[str]) -> None:
+    async with await open_sandbox(SandboxSpec()) as box:
+        for _ in range(5):
+            with contextlib.suppress(SandboxError, InfrastructureError):
+                await box.exec(argv, timeout=1e-6)
+        assert (await box.exec(["echo", "on"])).stdout == b"on\n"
 
 
 async def test_a_process_that_stops_all_others_does_not_outlast_the_time() -> None:
