@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, ParamSpec
@@ -97,6 +97,22 @@ def assignments(texts: list[str], option: str) -> dict[str, str]:
             raise InvalidInput(f"{option} {text!r}: write KEY=VALUE")
         result[key] = value
     return result
+
+
+def options_by_owner(texts: list[str], owners: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Read repeated `-o WHOSE.KEY=V` options: `WHOSE_options` -> key -> value.
+
+    Raises:
+        InvalidInput: One is not of that form, or belongs to nobody here.
+    """
+    found: dict[str, dict[str, str]] = {f"{owner}_options": {} for owner in owners}
+    for key, value in assignments(texts, "-o").items():
+        owner, _, name = key.partition(".")
+        if owner not in owners or not name:
+            forms = " or ".join(f"{each}.KEY=V" for each in owners)
+            raise InvalidInput(f"-o {key}={value}: write {forms}")
+        found[f"{owner}_options"][name] = value
+    return found
 
 
 def _set_up_logging(verbosity: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atp.cli.options import Settings, assignments, command
+from atp.cli.options import Settings, command, options_by_owner
 from atp.cli.output import note, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run(
         workers=workers,
         python=python,
         retries=retries,
-        **_options_by_owner(option or []),
+        **options_by_owner(option or [], ("benchmark", "harness")),
     )
     planned = plan(options, os.environ)
     if dry_run:
@@ -212,15 +212,3 @@ def _print_plan(settings: Settings, planned: Plan) -> None:
         [(c["benchmark"], c["harness"], c["model"], c["scheduled"]) for c in expected["cells"]],
     )
     print_facts({key: value for key, value in expected.items() if key.startswith("most_")})
-
-
-def _options_by_owner(texts: list[str]) -> dict[str, dict[str, str]]:
-    from atp.protocol.errors import InvalidInput
-
-    found: dict[str, dict[str, str]] = {"benchmark_options": {}, "harness_options": {}}
-    for key, value in assignments(texts, "-o").items():
-        owner, _, name = key.partition(".")
-        if owner not in ("benchmark", "harness") or not name:
-            raise InvalidInput(f"-o {key}={value}: write benchmark.KEY=V or harness.KEY=V")
-        found[f"{owner}_options"][name] = value
-    return found

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from atp.cli.options import Settings, assignments, command
+from atp.cli.options import Settings, command, options_by_owner
 from atp.cli.output import print_facts, print_json
 
 
@@ -37,7 +37,9 @@ def score(
     from atp.protocol.trace import TaskTrace
 
     text = _answer(answer, answer_file)
-    chosen = registry.benchmark(benchmark, _options(option or []))
+    chosen = registry.benchmark(
+        benchmark, options_by_owner(option or [], ("benchmark",))["benchmark_options"]
+    )
     [item] = select(chosen.load(datasets.folder_for(chosen.card)), [task])
     trace = TaskTrace(task_id=task, final_answer=text, status=Status.COMPLETED)
     verdict = asyncio.run(grade(chosen, item, trace))
@@ -62,13 +64,3 @@ def _answer(text: str | None, file: Path | None) -> str:
         return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"--answer-file {file}: cannot be read: {error}") from error
-
-
-def _options(texts: list[str]) -> dict[str, str]:
-    from atp.protocol.errors import InvalidInput
-
-    options = assignments(texts, "-o")
-    for key in options:
-        if not key.startswith("benchmark."):
-            raise InvalidInput(f"-o {key}=...: write benchmark.KEY=V")
-    return {key.removeprefix("benchmark."): value for key, value in options.items()}

@@ -20,8 +20,9 @@ from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, Span
 from monitor import vocabulary as v
 from monitor.instruments.langchain_handler import handler_class
 from monitor.instruments.langchain_messages import MessageForms, canonical
-from monitor.instruments.openai_http import MODEL_CALL, CopiedResponse
+from monitor.instruments.openai_http import MODEL_CALL
 from monitor.instruments.openai_replies import ChatReply, read_reply
+from monitor.instruments.watched_call import WatchedCall, set_known
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import AsyncCallbackHandler
@@ -103,7 +104,7 @@ class LangGraphInstrument:
         span = self.recorder.start(
             SpanKind.MODEL, asked, parent=run.agent if run else None, attributes=attributes
         )
-        call = self._calls[run_id] = _ModelCall(self, span)
+        call = self._calls[run_id] = _ModelCall(recorder=self.recorder, span=span)
         MODEL_CALL.set(call)
         span.set_messages(
             v.INPUT_MESSAGES,
@@ -165,10 +166,10 @@ class LangGraphInstrument:
             return
         metadata = message.response_metadata
         info = generation.generation_info or {}
-        _set(span, v.RESPONSE_ID, reply.response_id or metadata.get("id"))
-        _set(span, v.MODEL_ANSWERED, metadata.get("model_name") or reply.model)
+        set_known(span, v.RESPONSE_ID, reply.response_id or metadata.get("id"))
+        set_known(span, v.MODEL_ANSWERED, metadata.get("model_name") or reply.model)
         finish = info.get("finish_reason") or metadata.get("finish_reason")
-        _set(span, v.FINISH_REASON, finish or reply.finish_reason)
+        set_known(span, v.FINISH_REASON, finish or reply.finish_reason)
         _record_usage(span, message.usage_metadata)
         self._record_calls(call, reply, message)
         # Equal bytes are one body with the next turn's input, unless there is reasoning to add.
@@ -217,39 +218,13 @@ class _Run:
         return run.span if run is not None else None
 
 
-@dataclass(slots=True)
-class _ModelCall:
-    """A model call that is running (implements `monitor.instruments.openai_http.Listener`)."""
+@dataclass(slots=True, kw_only=True)
+class _ModelCall(WatchedCall):
+    """A model call that is running."""
 
-    instrument: LangGraphInstrument
-    span: SpanHandle
     started: int = field(default_factory=time.perf_counter_ns)
     streaming: bool = False
     offered: frozenset[str] = frozenset()
-    copy: CopiedResponse | None = None
-    ended: bool = False
-
-    def answered(self, copy: CopiedResponse) -> None:
-        """See `Listener`."""
-        if self._unannounced():
-            return
-        self.copy = copy
-        if copy.retry_count is not None:
-            self.span.set(v.RETRIES, copy.retry_count)
-
-    def refused(self, status: int, retry_count: int | None) -> None:
-        """See `Listener`."""
-        if self._unannounced():
-            return
-        self.span.event(v.FAILED_TRY, {"http.status_code": status, "retry_count": retry_count})
-        if retry_count is not None:
-            self.span.set(v.RETRIES, retry_count)
-
-    def _unannounced(self) -> bool:
-        if self.ended:
-            # Somebody used the SDK's client in this context without LangChain: no span tells of it.
-            self.instrument.failed("response", LookupError("no model call was announced for a response"))
-        return self.ended
 
     def reply(self) -> ChatReply:
         """What the copied response says; empty where none was copied."""
@@ -258,13 +233,8 @@ class _ModelCall:
         try:
             return read_reply(self.copy.content_type, self.copy.content())
         except Exception as error:
-            self.instrument.failed("copied response", error)
+            self.recorder.failed("copied response", error)
             return ChatReply()
-
-
-def _set(span: SpanHandle, name: str, value: AttributeValue) -> None:
-    if value is not None:
-        span.set(name, value)
 
 
 def _record_usage(span: SpanHandle, usage: Mapping[str, Any] | None) -> None:
@@ -272,8 +242,8 @@ def _record_usage(span: SpanHandle, usage: Mapping[str, Any] | None) -> None:
         return
     read = usage.get("input_token_details") or {}
     written = usage.get("output_token_details") or {}
-    _set(span, v.USAGE_INPUT, usage.get("input_tokens"))
-    _set(span, v.USAGE_OUTPUT, usage.get("output_tokens"))
-    _set(span, v.USAGE_CACHE_READ, read.get("cache_read"))
-    _set(span, v.USAGE_CACHE_WRITE, read.get("cache_creation"))
-    _set(span, v.USAGE_REASONING, written.get("reasoning"))
+    set_known(span, v.USAGE_INPUT, usage.get("input_tokens"))
+    set_known(span, v.USAGE_OUTPUT, usage.get("output_tokens"))
+    set_known(span, v.USAGE_CACHE_READ, read.get("cache_read"))
+    set_known(span, v.USAGE_CACHE_WRITE, read.get("cache_creation"))
+    set_known(span, v.USAGE_REASONING, written.get("reasoning"))

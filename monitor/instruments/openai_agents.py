@@ -21,10 +21,11 @@ from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, Span
 from monitor import vocabulary as v
 from monitor.instruments.openai_agents_hooks import forget, keep_traces_here, listening, run_hooks
 from monitor.instruments.openai_agents_spans import error_of, has_reply, reply_of
-from monitor.instruments.openai_http import MODEL_CALL, REQUESTED, CopiedResponse
+from monitor.instruments.openai_http import MODEL_CALL, REQUESTED
 from monitor.instruments.openai_replies import ChatReply, read_reply
 from monitor.instruments.openai_requests import ModelRequest, RequestForms
 from monitor.instruments.openai_responses_replies import read_response_reply
+from monitor.instruments.watched_call import WatchedCall, set_known
 
 if TYPE_CHECKING:
     from agents import RunHooks
@@ -122,7 +123,9 @@ class OpenAIAgentsInstrument:
         attributes: dict[str, AttributeValue] = {v.MODEL_NAME: asked, v.ACTOR: Actor.AGENT.value}
         known.span = self.recorder.start(SpanKind.MODEL, asked, parent=known.above, attributes=attributes)
         read = read_reply if known.kind == _CHAT else read_response_reply
-        known.call = _ModelCall(self, known.span, asked, read)
+        known.call = _ModelCall(
+            recorder=self.recorder, span=known.span, instrument=self, asked=asked, read=read
+        )
         MODEL_CALL.set(known.call)
         REQUESTED.set(known.call.requested)
 
@@ -151,15 +154,15 @@ class OpenAIAgentsInstrument:
 
     def _record_reply(self, call: _ModelCall, data: Any) -> None:
         span, reply = call.span, call.reply() if call.copy is not None else reply_of(data)
-        _set(span, v.RESPONSE_ID, reply.response_id)
-        _set(span, v.MODEL_ANSWERED, reply.model)
-        _set(span, v.FINISH_REASON, reply.finish_reason)
+        set_known(span, v.RESPONSE_ID, reply.response_id)
+        set_known(span, v.MODEL_ANSWERED, reply.model)
+        set_known(span, v.FINISH_REASON, reply.finish_reason)
         if reply.usage is not None:
-            _set(span, v.USAGE_INPUT, reply.usage.input_tokens)
-            _set(span, v.USAGE_OUTPUT, reply.usage.output_tokens)
-            _set(span, v.USAGE_CACHE_READ, reply.usage.cache_read_tokens)
-            _set(span, v.USAGE_CACHE_WRITE, reply.usage.cache_write_tokens)
-            _set(span, v.USAGE_REASONING, reply.usage.reasoning_tokens)
+            set_known(span, v.USAGE_INPUT, reply.usage.input_tokens)
+            set_known(span, v.USAGE_OUTPUT, reply.usage.output_tokens)
+            set_known(span, v.USAGE_CACHE_READ, reply.usage.cache_read_tokens)
+            set_known(span, v.USAGE_CACHE_WRITE, reply.usage.cache_write_tokens)
+            set_known(span, v.USAGE_REASONING, reply.usage.reasoning_tokens)
         message = reply.message
         if message is not None:
             span.set_messages(v.OUTPUT_MESSAGES, [message])
@@ -205,18 +208,15 @@ class _SdkSpan:
         return above is not None
 
 
-@dataclass(slots=True)
-class _ModelCall:
-    """A model call that is running (implements `monitor.instruments.openai_http.Listener`)."""
+@dataclass(slots=True, kw_only=True)
+class _ModelCall(WatchedCall):
+    """A model call that is running."""
 
     instrument: OpenAIAgentsInstrument
-    span: SpanHandle
     asked: str
     read: Callable[[str, bytes], ChatReply]
     started: int = field(default_factory=time.perf_counter_ns)
     request: ModelRequest | None = None
-    copy: CopiedResponse | None = None
-    ended: bool = False
 
     def requested(self, body: bytes) -> None:
         """The request goes out, or goes out again."""
@@ -230,22 +230,6 @@ class _ModelCall:
         except Exception as error:
             self.instrument.failed("request", error)
 
-    def answered(self, copy: CopiedResponse) -> None:
-        """See `Listener`."""
-        if self._unannounced():
-            return
-        self.copy = copy
-        if copy.retry_count is not None:
-            self.span.set(v.RETRIES, copy.retry_count)
-
-    def refused(self, status: int, retry_count: int | None) -> None:
-        """See `Listener`."""
-        if self._unannounced():
-            return
-        self.span.event(v.FAILED_TRY, {"http.status_code": status, "retry_count": retry_count})
-        if retry_count is not None:
-            self.span.set(v.RETRIES, retry_count)
-
     def reply(self) -> ChatReply:
         """What the copied response says; empty where it cannot be read."""
         assert self.copy is not None
@@ -257,14 +241,3 @@ class _ModelCall:
         except Exception as error:
             self.instrument.failed("copied response", error)
             return ChatReply()
-
-    def _unannounced(self) -> bool:
-        if self.ended:
-            # Somebody used the SDK's client in this context without the SDK: no span tells of it.
-            self.instrument.failed("response", LookupError("no model call was announced for a response"))
-        return self.ended
-
-
-def _set(span: SpanHandle, name: str, value: AttributeValue) -> None:
-    if value is not None:
-        span.set(name, value)

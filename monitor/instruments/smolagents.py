@@ -29,6 +29,7 @@ from monitor import vocabulary as v
 from monitor.instruments.openai_http import MODEL_CALL, REQUESTED, CopiedResponse
 from monitor.instruments.openai_replies import ChatReply, read_reply
 from monitor.instruments.openai_requests import RequestForms
+from monitor.instruments.watched_call import set_known
 
 
 class SmolagentsInstrument:
@@ -175,15 +176,15 @@ class SmolagentsInstrument:
         await self.recorder.ready()
 
     def _record_reply(self, call: ModelCall, span: SpanHandle, reply: ChatReply) -> None:
-        _set(span, v.RESPONSE_ID, reply.response_id)
-        _set(span, v.MODEL_ANSWERED, reply.model)
-        _set(span, v.FINISH_REASON, reply.finish_reason)
+        set_known(span, v.RESPONSE_ID, reply.response_id)
+        set_known(span, v.MODEL_ANSWERED, reply.model)
+        set_known(span, v.FINISH_REASON, reply.finish_reason)
         usage = reply.usage or Usage()
-        _set(span, v.USAGE_INPUT, usage.input_tokens)
-        _set(span, v.USAGE_OUTPUT, usage.output_tokens)
-        _set(span, v.USAGE_CACHE_READ, usage.cache_read_tokens)
-        _set(span, v.USAGE_CACHE_WRITE, usage.cache_write_tokens)
-        _set(span, v.USAGE_REASONING, usage.reasoning_tokens)
+        set_known(span, v.USAGE_INPUT, usage.input_tokens)
+        set_known(span, v.USAGE_OUTPUT, usage.output_tokens)
+        set_known(span, v.USAGE_CACHE_READ, usage.cache_read_tokens)
+        set_known(span, v.USAGE_CACHE_WRITE, usage.cache_write_tokens)
+        set_known(span, v.USAGE_REASONING, usage.reasoning_tokens)
         if not reply.calls:
             return
         span.set_body(v.TOOL_CALL_TEXTS, {each.id: each.arguments for each in reply.calls})
@@ -245,11 +246,6 @@ def _refused(tool: Any, arguments: str) -> bool:
     except Exception:  # noqa: BLE001  whatever it raises is a refusal
         return True
     return False
-
-
-def _set(span: SpanHandle, name: str, value: AttributeValue) -> None:
-    if value is not None:
-        span.set(name, value)
 
 
 @lru_cache(maxsize=1)
