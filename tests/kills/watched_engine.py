@@ -23,6 +23,7 @@ from atp.cli.app import main
 from atp.engine import run as run_module
 from atp.engine.attempt import Attempt
 from atp.engine.door import Door
+from atp.engine.grading import grade
 from atp.engine.worker_process import MARK
 from atp.protocol.spans import SpanEnd, SpanKind
 from atp.store.writer import Writer, _Item
@@ -75,7 +76,7 @@ class Fate:
 def watch(fate: Fate) -> None:
     """Let the engine say when it is in a tool, in a grader, in a commit, and what it has acknowledged."""
     _replace(Door, "call", _around(fate, "tool", Door.call))
-    _replace(run_module, "grade", _around(fate, "grading", run_module.grade))
+    _replace(run_module, "grade", _around(fate, "grading", grade))
     span_ended, write, settle = Attempt.span_ended, Writer._write, Writer._settle
 
     def ended(attempt: Attempt, record: SpanEnd) -> None:
