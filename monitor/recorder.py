@@ -137,10 +137,10 @@ class SpanRecorder:
         finally:
             otel_context.detach(token)
 
-    async def ready(self) -> None:
+    async def ready(self, *, before_call: bool = False) -> None:
         """See `SpanSink.ready`."""
         try:
-            await self.sink.ready()
+            await self.sink.ready(before_call=before_call)
         except Exception as error:
             self.failed("ready", error)
 

@@ -127,8 +127,13 @@ class SpanSink(Protocol):
     def end(self, record: SpanEnd) -> None:
         """Hand over the end of a span."""
 
-    async def ready(self) -> None:
-        """Wait until there is room for more; hooks await it, so a full queue slows the harness."""
+    async def ready(self, *, before_call: bool = False) -> None:
+        """Wait until there is room for more; hooks await it, so a full queue slows the harness.
+
+        Args:
+            before_call: A model call comes next: wait as well until the model spans that have ended are
+                durable. A process that is killed amid a call then loses the span of no other.
+        """
 
     async def flush(self) -> None:
         """Wait until all that was handed over is durable."""
@@ -198,7 +203,7 @@ class Recorder(Protocol):
     def failed(self, where: str, error: Exception) -> None:
         """Something could not be recorded: counted, and noted on the root span."""
 
-    async def ready(self) -> None:
+    async def ready(self, *, before_call: bool = False) -> None:
         """See `SpanSink.ready`."""
 
 

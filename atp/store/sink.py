@@ -30,8 +30,10 @@ class StoreSink:
         """See `SpanSink.end`."""
         self._post(Operation(ends=(record,)))
 
-    async def ready(self) -> None:
+    async def ready(self, *, before_call: bool = False) -> None:
         """See `SpanSink.ready`."""
+        if before_call:
+            await self.flush()
         await self._writer.ready()
 
     async def flush(self) -> None:

@@ -207,6 +207,7 @@ class _LinkPort:
         return await self._user(text)
 
     async def _user(self, text: str | None) -> UserTurn:
+        self._spans.flush()
         reply = await self._link.request(Lane.CALL, {"type": "user", "run_id": self._run_id, "text": text})
         if reply["error"] is not None:
             raise BenchmarkError(reply["error"])

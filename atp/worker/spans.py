@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from atp.protocol.errors import LinkBroken, StoreError
-from atp.protocol.spans import SpanEnd, SpanStart
+from atp.protocol.spans import SpanEnd, SpanKind, SpanStart
 from atp.worker.frames import Lane
 from atp.worker.link import Link, Message
 from atp.worker.messages import Packed, pack_end, pack_start
@@ -39,6 +39,8 @@ class _Batch:
     starts: list[Packed] = field(default_factory=list)
     ends: list[Packed] = field(default_factory=list)
     weight: Counter[str] = field(default_factory=Counter)
+    answered: Counter[str] = field(default_factory=Counter)
+    """Model spans among the ends, by run."""
     size: int = 0
 
 
@@ -58,6 +60,7 @@ class SpanSender:
         self._under_way = 0
         self._known: dict[str, None] = {}
         self._pending: Counter[str] = Counter()
+        self._answered_calls: Counter[str] = Counter()
         self._failed: dict[str, BaseException] = {}
         self._changed = asyncio.Event()
 
@@ -83,6 +86,9 @@ class SpanSender:
     def add_end(self, record: SpanEnd) -> None:
         """Queue an end record."""
         self._batch.ends.append(pack_end(record))
+        if record.start.kind is SpanKind.MODEL:
+            self._batch.answered[record.start.run_id] += 1
+            self._answered_calls[record.start.run_id] += 1
         self._count(record.start.run_id, 1, 512)
 
     def pending(self, run_id: str) -> int:
@@ -96,7 +102,18 @@ class SpanSender:
             StoreError: The engine could not store some of them.
             LinkBroken: The engine is gone.
         """
-        while self._pending[run_id] > most:
+        await self._until(run_id, lambda: self._pending[run_id] <= most)
+
+    async def until_answered_calls_are_durable(self, run_id: str) -> None:
+        """Wait until every model span of the attempt that has ended is acknowledged.
+
+        Raises:
+            StoreError, LinkBroken: See `until`.
+        """
+        await self._until(run_id, lambda: self._answered_calls[run_id] <= 0)
+
+    async def _until(self, run_id: str, holds: Callable[[], bool]) -> None:
+        while not holds():
             self.flush()
             self._changed.clear()
             await self._changed.wait()
@@ -113,6 +130,7 @@ class SpanSender:
     def forget(self, run_id: str) -> None:
         """Nobody asks for the attempt's records any more; what was queued is still sent."""
         self._pending.pop(run_id, None)
+        self._answered_calls.pop(run_id, None)
         self._failed.pop(run_id, None)
 
     def flush(self) -> None:
@@ -172,6 +190,7 @@ class SpanSender:
         for run_id, weight in batch.weight.items():
             if run_id in self._pending:
                 self._pending[run_id] -= weight
+                self._answered_calls[run_id] -= batch.answered[run_id]
                 if failure is not None:
                     self._failed[run_id] = failure
         if failure is not None:
@@ -199,8 +218,10 @@ class LinkSink:
         """See `SpanSink.end`."""
         self._sender.add_end(record)
 
-    async def ready(self) -> None:
+    async def ready(self, *, before_call: bool = False) -> None:
         """See `SpanSink.ready`."""
+        if before_call:
+            await self._sender.until_answered_calls_are_durable(self._run_id)
         if self._sender.pending(self._run_id) > ATTEMPT_RECORDS:
             await self._sender.until(self._run_id, ATTEMPT_RECORDS)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Hooks(Protocol):
     """What the handler needs of an instrument."""
 
-    async def ready(self) -> None:
+    async def ready(self, *, before_call: bool = False) -> None:
         """Wait until there is room for more spans."""
 
     def failed(self, where: str, error: Exception) -> None:
@@ -81,7 +81,7 @@ class _Waiting:
 
     async def _run(self, handler: Any, args: Any, kwargs: Any) -> None:
         if self._first:
-            await handler.instrument.ready()
+            await handler.instrument.ready(before_call=True)
         self._hook(handler, *args, **kwargs)
         if not self._first:
             await handler.instrument.ready()

@@ -58,9 +58,9 @@ class LangGraphInstrument:
         self._runs.clear()
         self._calls.clear()
 
-    async def ready(self) -> None:
-        """Wait until there is room for more spans."""
-        await self.recorder.ready()
+    async def ready(self, *, before_call: bool = False) -> None:
+        """See `SpanSink.ready`."""
+        await self.recorder.ready(before_call=before_call)
 
     def failed(self, where: str, error: Exception) -> None:
         """A hook failed: counted and noted on the root span."""

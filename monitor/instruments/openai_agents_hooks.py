@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Listens(Protocol):
     """What the hooks need of an instrument."""
 
-    async def ready(self) -> None:
+    async def ready(self, *, before_call: bool = False) -> None:
         """Wait until there is room for more spans."""
 
     def failed(self, where: str, error: Exception) -> None:
@@ -112,7 +112,7 @@ def _run_hooks_class() -> Any:
             self._listener = listener
 
         async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:
-            await self._listener.ready()
+            await self._listener.ready(before_call=True)
 
         async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
             await self._listener.ready()

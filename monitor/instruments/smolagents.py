@@ -134,7 +134,7 @@ class SmolagentsInstrument:
 
     async def started(self, call: ModelCall, body: bytes) -> None:
         """The first request of a model call is about to go out."""
-        await self.recorder.ready()
+        await self.recorder.ready(before_call=True)
         request = self._requests.read(body)
         asked = request.model or "unknown"
         attributes: dict[str, AttributeValue] = {

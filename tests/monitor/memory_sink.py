@@ -42,7 +42,7 @@ class MemorySink:
         assert set(record.bodies.values()) <= self.bodies.keys()
         self.ends.append(record)
 
-    async def ready(self) -> None:
+    async def ready(self, *, before_call: bool = False) -> None:
         """See `SpanSink`."""
         self.waits += 1
 

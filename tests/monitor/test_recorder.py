@@ -243,7 +243,7 @@ class BrokenSink(MemorySink):
     def body(self, digest: str, content: bytes) -> None:
         raise ConnectionError("link is gone")
 
-    async def ready(self) -> None:
+    async def ready(self, *, before_call: bool = False) -> None:
         raise ConnectionError("link is gone")
 
 

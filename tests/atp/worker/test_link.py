@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from atp.protocol.errors import LinkBroken, StoreError
-from atp.protocol.spans import ParentSource, SpanKind, SpanStart
+from atp.protocol.spans import ParentSource, SpanEnd, SpanKind, SpanStart, SpanStatus
 from atp.worker.frames import Lane
 from atp.worker.link import Link, Message, connect, memory_pair
 from atp.worker.spans import ATTEMPT_RECORDS, WINDOW, SpanSender
@@ -61,8 +61,8 @@ async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
     await asyncio.sleep(0.01)
 
 
-def start_record(run_id: str, number: int) -> SpanStart:
-    return SpanStart(run_id, "0" * 32, f"{number:016x}", None, ParentSource.ROOT, SpanKind.CHAIN, "s", number)
+def start_record(run_id: str, number: int, kind: SpanKind = SpanKind.CHAIN) -> SpanStart:
+    return SpanStart(run_id, "0" * 32, f"{number:016x}", None, ParentSource.ROOT, kind, "s", number)
 
 
 async def until(condition: Callable[[], Any]) -> None:
@@ -175,6 +175,26 @@ async def test_a_store_that_stands_still_slows_the_hooks_of_the_attempt_that_flo
     await asyncio.wait_for(held, 5)
     await asyncio.wait_for(asyncio.gather(flooding.flush(), other.flush()), 5)
     assert sum(len(message["starts"]) for message in far_side.of("spans")) == ATTEMPT_RECORDS + 2
+
+
+async def test_a_model_call_begins_when_the_span_of_the_one_before_is_durable(ends: Ends) -> None:
+    near, _, far, far_side = ends
+    sender = SpanSender(near)
+    sink, other = sender.sink("run-a"), sender.sink("run-b")
+    await asyncio.wait_for(sink.ready(before_call=True), 1)  # nothing has been asked yet
+    start = start_record("run-a", 1, SpanKind.MODEL)
+    sink.start(start)
+    sink.end(SpanEnd(start, 2, SpanStatus.OK, {}, {}, None, None, ()))
+    await asyncio.wait_for(sink.ready(), 1)
+
+    next_call = asyncio.create_task(sink.ready(before_call=True))
+    await asyncio.wait_for(other.ready(before_call=True), 1)  # what others wait for is not its affair
+    await until(lambda: far_side.of("spans"))
+    assert not next_call.done()
+    sink.start(start_record("run-a", 2))
+    [message] = far_side.of("spans")
+    far.reply(Lane.CONTROL, message, {"error": None})
+    await asyncio.wait_for(next_call, 5)
 
 
 async def test_no_more_than_a_window_of_batches_is_under_way(ends: Ends) -> None:

@@ -19,7 +19,7 @@ class ThinLoopInstrument:
 
     async def asked(self, request: Mapping[str, Any]) -> SpanHandle:
         """A model call begins."""
-        await self._recorder.ready()
+        await self._recorder.ready(before_call=True)
         span = self._recorder.start(
             SpanKind.MODEL,
             request["model"],
