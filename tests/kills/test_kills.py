@@ -172,10 +172,12 @@ def _survive(folder: Path, blows: int) -> None:
     assert all(fell[place] for place in PLACES), fell
 
 
+@pytest.mark.timeout(900)
 def test_twenty_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     _survive(tmp_path, 20)
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(7200)
 def test_two_hundred_kills_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     _survive(tmp_path, 200)
