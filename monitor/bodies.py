@@ -34,6 +34,7 @@ from typing import Any
 from uuid import UUID
 
 from atp.protocol.spans import AttributeValue
+from atp.protocol.unicode_text import well_formed
 
 _STR_FORMS = (Decimal, Fraction, UUID, PurePath, datetime, date, time)
 _MAX_DEPTH = 200
@@ -149,13 +150,9 @@ def _plain_other(value: Any, altered: _Altered) -> Any:
 
 
 def _well_formed(text: str, altered: _Altered) -> str:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        altered.count += 1
-        # A pair of surrogates is one character; what stays alone has no UTF-8 form.
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
+    formed = well_formed(text)
+    altered.count += formed is not text
+    return formed
 
 
 def _float_text(value: float) -> str:

@@ -7,12 +7,14 @@ imports what it needs in its body.
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
 from agent_task_protocol import __version__
 from atp.cli import data, doctor, environment, listing, pairing, results, run, score, trace
+from atp.cli.output import printable
 from atp.protocol.errors import AtpError, NotReady, PluginError, UsageError
 
 app = typer.Typer(
@@ -43,10 +45,13 @@ def main() -> None:
     0 all well, 1 ended but something is missing or failed, 2 wrong usage, 3 a check before the run
     failed and nothing was started, 130 interrupted.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal or file that cannot show all of Unicode
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="atp")
     except AtpError as error:
-        print(f"atp: {error.message}", file=sys.stderr)
+        print(printable(f"atp: {error.message}", keep="\n"), file=sys.stderr)
         sys.exit(exit_code(error))
 
 

@@ -12,8 +12,9 @@ from atp.cli.options import Settings
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print the one JSON object of a `--json` command."""
-    json.dump(value, sys.stdout, ensure_ascii=False, indent=2, allow_nan=False)
+    """Print the one JSON object of a `--json` command; escapes where standard output is not UTF-8."""
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    json.dump(value, sys.stdout, ensure_ascii=not unicode, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
 
@@ -47,7 +48,17 @@ def print_facts(facts: Mapping[str, Any]) -> None:
 def note(settings: Settings, text: str) -> None:
     """Say something on standard error, unless the user asked for quiet."""
     if settings.verbosity >= 0:
-        print(text, file=sys.stderr)
+        print(printable(text, keep="\n"), file=sys.stderr)
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Text without what a terminal obeys: models and tools write line breaks and escape sequences.
+
+    Args:
+        text: Anything.
+        keep: Characters that stay all the same.
+    """
+    return "".join(c if c.isprintable() or c in keep else " " for c in text)
 
 
 def _cell(value: Any) -> str:
@@ -59,7 +70,7 @@ def _cell(value: Any) -> str:
         return "\n".join(map(str, value))
     if isinstance(value, Mapping):
         return "\n".join(f"{key}: {item}" for key, item in value.items()) or "-"
-    return str(value)
+    return printable(str(value), keep="\n")
 
 
 def _width() -> int | None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from atp.cli.options import Settings
+from atp.cli.output import printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -84,7 +85,7 @@ class Watcher:
         if self._settings.verbosity < 0 or self._problems > SHOWN_PROBLEMS:
             return
         last = " (further ones are counted only)" if self._problems == SHOWN_PROBLEMS else ""
-        line = "".join(c if c.isprintable() else " " for c in text)[:500] + last
+        line = printable(text)[:500] + last
         if self._progress is not None:
             self._progress.console.print(line, markup=False, highlight=False)
         else:

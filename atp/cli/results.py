@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from atp.cli.options import Settings, command
-from atp.cli.output import print_json, print_table
+from atp.cli.output import print_json, print_table, printable
 
 
 @command
@@ -48,7 +48,7 @@ def print_results(settings: Settings, outcome: dict[str, Any], attempts: bool = 
                 f"{cell['scheduled']} slots have no score; with them the mean is {low:.3f} to {high:.3f}"
             )
             for reason, count in cell["missing_by_reason"].items():
-                print(f"  {count} x {reason}")
+                print(printable(f"  {count} x {reason}"))
     if attempts:
         print()
         print_table(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atp.cli.options import Settings, command
-from atp.cli.output import print_json
+from atp.cli.output import print_json, printable
 
 if TYPE_CHECKING:
     from atp.protocol.spans import Span
@@ -136,8 +136,7 @@ def _message_lines(messages: Any) -> Iterator[str]:
 
 def _plain(value: Any) -> str:
     # What a model or a tool wrote may hold line breaks and terminal escapes; none reaches the terminal.
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return "".join(c if c.isprintable() else " " for c in text)
+    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def _time(ns: int) -> str:

@@ -20,6 +20,7 @@ from atp.engine.sampling import sample, select
 from atp.models.scripted.policies import policy_for
 from atp.models.scripted.script import Script
 from atp.protocol.errors import NotReady
+from atp.protocol.json_text import encode
 from atp.protocol.task import TaskInput
 from atp.store.rows import CellRow, ExperimentRow, NewSlot
 
@@ -163,9 +164,7 @@ def _definition(options: RunOptions, cells: Sequence[PlannedCell]) -> dict[str, 
         "options": options.frozen(),
         "cells": [dict(cell.row.definition) for cell in cells],
         "tasks": {
-            name: {
-                task.task_id: hashlib.sha256(task.model_dump_json().encode()).hexdigest() for task in chosen
-            }
+            name: {task.task_id: hashlib.sha256(encode(task)).hexdigest() for task in chosen}
             for name, chosen in tasks.items()
         },
     }

@@ -12,6 +12,7 @@ from atp.protocol.base import Frozen
 from atp.protocol.environment import ToolSpec, UserTurn
 from atp.protocol.errors import ToolFailed
 from atp.protocol.spans import SpanHandle
+from atp.protocol.unicode_text import well_formed
 
 
 class ToolResult(Frozen):
@@ -22,10 +23,12 @@ class ToolResult(Frozen):
 
     @property
     def text(self) -> str:
-        """What the model reads: the error, a string as it is, anything else as JSON."""
+        """What the model reads: the error, a string as it is, anything else as JSON; half of a surrogate
+        pair, which no model API takes, as U+FFFD."""
         if self.error is not None:
-            return self.error
-        return self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
+            return well_formed(self.error)
+        text = self.value if isinstance(self.value, str) else json.dumps(self.value, ensure_ascii=False)
+        return well_formed(text)
 
 
 class BindingPort(Protocol):

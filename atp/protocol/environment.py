@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, JsonValue
 
 from atp.protocol.base import Frozen, JsonObject
 from atp.protocol.task import TextPart
+from atp.protocol.unicode_text import well_formed
 
 
 class ToolSpec(Frozen):
@@ -28,8 +29,8 @@ class UserText(Frozen):
 
     @property
     def part(self) -> TextPart:
-        """The line as a part of an instruction."""
-        return TextPart(text=self.text)
+        """The line as a part of an instruction; see `well_formed`."""
+        return TextPart(text=well_formed(self.text))
 
 
 class UserStop(Frozen):

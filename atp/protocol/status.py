@@ -202,6 +202,8 @@ TABLE: tuple[Rule, ...] = (
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="openai.APIConnectionError"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.ConnectionError"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.TimeoutError"),
+    # What the model wrote holds half of a surrogate pair, and the SDK cannot send it back.
+    Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="builtins.UnicodeEncodeError"),
     # What an SDK raises of its own accord: the model called a tool that does not exist, a guardrail fired.
     Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="agents.exceptions.AgentsException"),
     # What remains of an SDK's own errors about a model call: a reply that it cannot read.

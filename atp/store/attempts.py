@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, bindparam, case, insert, literal_column, select, update
 
 from atp.protocol.errors import AtpError, StoreError
+from atp.protocol.json_text import encode
 from atp.protocol.spans import SpanStatus
 from atp.protocol.status import ErrorInfo, Status, StopReason
 from atp.protocol.trace import Grade, TaskTrace, Usage
+from atp.protocol.unicode_text import well_formed
 from atp.store.bodies import digest_of
 from atp.store.journal import note
-from atp.store.json_text import encode
 from atp.store.operations import Body, CallRow, Operation, call_row
 from atp.store.rows import AttemptStart, moment, nanoseconds
 from atp.store.schema import RUNNING, attempts, bodies, calls, cells, grades, leases, slots, spans
@@ -234,7 +235,7 @@ def grade(connection: Connection, run_id: str, verdict: Grade) -> None:
             "time_ns": time.time_ns(),
             "score": verdict.score,
             "passed": verdict.passed,
-            "reason": verdict.reason,
+            "reason": well_formed(verdict.reason),
             "fault": verdict.fault and str(verdict.fault),
             "grader": verdict.grader,
             "grader_version": verdict.grader_version,
@@ -258,7 +259,7 @@ def grade(connection: Connection, run_id: str, verdict: Grade) -> None:
 
 def _document(trace: TaskTrace) -> Body:
     """All of a trace but its tool calls, which are rows."""
-    content = trace.model_dump_json(exclude={"tool_calls"}).encode()
+    content = encode(trace, exclude={"tool_calls"})
     return digest_of(content), content
 
 

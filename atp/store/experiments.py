@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, insert
 
+from atp.protocol.json_text import encode
 from atp.protocol.task import TaskInput
 from atp.store.bodies import digest_of
 from atp.store.journal import note
-from atp.store.json_text import encode
 from atp.store.operations import Body, Operation
 from atp.store.rows import CellRow, ExperimentRow, NewSlot, nanoseconds
 from atp.store.schema import cells, experiments, slots
@@ -64,7 +64,7 @@ def _tasks(new_slots: Sequence[NewSlot]) -> tuple[list[str], list[Body]]:
 
 
 def _task_json(task: TaskInput) -> bytes:
-    return task.model_dump_json().encode()
+    return encode(task)
 
 
 def _cell(cell: CellRow) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, insert
 
-from atp.store.json_text import encode
+from atp.protocol.json_text import encode
 from atp.store.schema import journal
 from atp.store.statements import Prepared
 

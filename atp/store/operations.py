@@ -9,10 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select
 
 from atp.protocol.errors import StoreError
+from atp.protocol.json_text import encode
 from atp.protocol.spans import AttributeValue, SpanEnd, SpanStart, SpanStatus
 from atp.protocol.trace import ToolCall
+from atp.protocol.unicode_text import well_formed
 from atp.store.bodies import digest_of
-from atp.store.json_text import encode
 from atp.store.rows import nanoseconds
 from atp.store.schema import RUNNING, attempts, calls
 from atp.store.statements import HotStatements, Prepared, insert_for_attempt
@@ -57,12 +58,12 @@ def call_row(run_id: str, position: int, call: ToolCall) -> tuple[CallRow, tuple
     row = (
         run_id,
         position,
-        call.id,
+        well_formed(call.id),
         str(call.id_source),
-        call.name,
+        well_formed(call.name),
         digest_of(arguments),
         digest_of(result),
-        call.error,
+        None if call.error is None else well_formed(call.error),
         nanoseconds(call.start),
         nanoseconds(call.end),
         call.span_id,

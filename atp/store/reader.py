@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, select
 
 from atp.protocol.errors import InvalidInput, StoreError, UnknownName
+from atp.protocol.json_text import decode
 from atp.protocol.names import nearest
 from atp.protocol.spans import ParentSource, Span, SpanEvent, SpanKind, SpanStatus
 from atp.protocol.status import Status
@@ -21,7 +22,6 @@ from atp.protocol.task import TaskInput
 from atp.protocol.trace import Grade, TaskTrace
 from atp.store.bodies import body_content, check_digest, load_closure, resolve
 from atp.store.database import Database
-from atp.store.json_text import decode
 from atp.store.rows import AttemptRow, CellRow, ExperimentRow, JournalEntry, SlotRow, moment
 from atp.store.schema import (
     RUNNING,
@@ -112,7 +112,7 @@ class StoreReader:
         Raises:
             StoreError: `body_missing`.
         """
-        return TaskInput.model_validate_json(self.body_bytes(slot.task_digest))
+        return TaskInput.model_validate(decode(self.body_bytes(slot.task_digest)))
 
     def attempts(self, experiment_id: str) -> list[AttemptRow]:
         """All attempts of an experiment, failed tries included: by cell, slot and try."""
@@ -286,7 +286,7 @@ def _attempt(row: Row[Any], made: Sequence[Row[Any]], contents: Mapping[str, byt
 def _trace(row: Row[Any], made: Sequence[Row[Any]], contents: Mapping[str, bytes]) -> TaskTrace:
     if row.trace_digest not in contents:
         raise StoreError(f"the trace of run {row.run_id} is not in the store", code="body_missing")
-    trace = TaskTrace.model_validate_json(contents[row.trace_digest])
+    trace = TaskTrace.model_validate(decode(contents[row.trace_digest]))
     if not made:
         return trace
     tool_calls = [

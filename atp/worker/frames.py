@@ -12,17 +12,14 @@ chunks under the SHA-256 of its bytes; a frame of a higher lane may pass between
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-import pydantic_core
-from pydantic import BaseModel
-
 from atp.protocol.errors import LinkBroken
+from atp.protocol.json_text import decode
 
 VERSION = 1
 MAX_PAYLOAD = 1 << 20
@@ -56,25 +53,6 @@ class Received:
 
     lane: Lane
     message: Any
-
-
-def encode_json(value: Any) -> bytes:
-    """JSON bytes of plain data, which may hold exchanged values (`Frozen`) as they are.
-
-    Lone surrogates and non-finite numbers survive the round trip.
-    """
-    try:
-        return pydantic_core.to_json(value, inf_nan_mode="constants")
-    except pydantic_core.PydanticSerializationError:
-        return json.dumps(value, default=_dumped).encode()  # escapes what UTF-8 cannot hold
-
-
-def decode_json(data: bytes) -> Any:
-    """The inverse of `encode_json`; 2.0 stays a float."""
-    try:
-        return pydantic_core.from_json(data)
-    except ValueError:
-        return json.loads(data)
 
 
 def frames(lane: Lane, payload: bytes) -> Iterator[bytes]:
@@ -147,13 +125,9 @@ class FrameReader:
         return Received(lane, _decoded(whole))
 
 
-def _dumped(value: BaseModel) -> Any:
-    return value.model_dump(mode="json")
-
-
 def _decoded(payload: bytes) -> Any:
     try:
-        return decode_json(payload)
+        return decode(payload)
     except ValueError as error:
         raise LinkBroken(f"a message that is not JSON: {error}") from error
 

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from atp.protocol.errors import LinkBroken
-from atp.worker.frames import FrameReader, Lane, encode_json, frames
+from atp.protocol.json_text import encode
+from atp.worker.frames import FrameReader, Lane, frames
 
 HIGH_WATER = 256 << 10
 """Bytes handed to the transport before the lanes hold back: what a control frame may wait behind."""
@@ -74,7 +75,7 @@ class Link(asyncio.Protocol):
         """Queue a message. On a closed link it goes nowhere: `lost` has told the handler."""
         if self._closed:
             return
-        self._lanes[lane].extend(frames(lane, encode_json(message)))
+        self._lanes[lane].extend(frames(lane, encode(message)))
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)

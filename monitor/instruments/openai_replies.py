@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic_core import from_json
-
+from atp.protocol.json_text import decode
 from atp.protocol.trace import Usage
 
 
@@ -52,7 +51,7 @@ def call_part(call_id: str, name: str, arguments: str) -> dict[str, Any]:
 
 def _object_or_text(text: str) -> Any:
     try:
-        value = from_json(text)
+        value = decode(text)
     except ValueError:
         return text
     return value if isinstance(value, dict) else text
@@ -111,7 +110,7 @@ def json_object(content: bytes) -> Mapping[str, Any]:
     Raises:
         ValueError: It is not.
     """
-    value = from_json(content)
+    value = decode(content)
     if not isinstance(value, dict):
         raise ValueError(f"a JSON object was expected, not {type(value).__name__}")
     return value

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from atp.protocol.errors import StoreError
+from atp.protocol.json_text import encode
 from atp.protocol.spans import (
     ParentSource,
     SpanEnd,
@@ -23,7 +24,6 @@ from atp.protocol.spans import (
     TraceReader,
 )
 from atp.store.bodies import INLINE_LIMIT, digest_of
-from atp.store.json_text import encode
 from atp.store.sink import StoreSink
 from atp.store.store import Store
 from tests.atp.store.store_samples import NOW_NS, running, span_end, span_start

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atp.protocol.errors import LinkBroken
+from atp.protocol.json_text import decode, encode
 from atp.protocol.trace import TaskTrace
-from atp.worker.frames import CHUNK, MAX_PAYLOAD, VERSION, FrameReader, Lane, decode_json, encode_json, frames
+from atp.worker.frames import CHUNK, MAX_PAYLOAD, VERSION, FrameReader, Lane, frames
 from atp.worker.messages import Outcome
 
 json_values = st.recursive(
@@ -33,18 +34,18 @@ def received(pieces: Sequence[bytes]) -> list[tuple[Lane, Any]]:
 
 @given(json_values)
 def test_json_survives_the_round_trip_lone_surrogates_included(value: Any) -> None:
-    back = decode_json(encode_json(value))
+    back = decode(encode(value))
     assert back == value
     assert repr(back) == repr(value)  # 2.0 stays a float, True a bool
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf])
 def test_infinite_numbers_survive(value: float) -> None:
-    assert decode_json(encode_json([value])) == [value]
+    assert decode(encode([value])) == [value]
 
 
 def test_not_a_number_survives() -> None:
-    assert math.isnan(decode_json(encode_json([math.nan]))[0])
+    assert math.isnan(decode(encode([math.nan]))[0])
 
 
 @given(
@@ -54,7 +55,7 @@ def test_not_a_number_survives() -> None:
 def test_messages_arrive_in_order_however_the_bytes_are_cut(
     messages: list[tuple[Lane, Any]], cuts: list[int]
 ) -> None:
-    stream = b"".join(frame for lane, message in messages for frame in frames(lane, encode_json(message)))
+    stream = b"".join(frame for lane, message in messages for frame in frames(lane, encode(message)))
     pieces, offset, turn = [], 0, 0
     while offset < len(stream):
         step = cuts[turn % len(cuts)]
@@ -65,15 +66,15 @@ def test_messages_arrive_in_order_however_the_bytes_are_cut(
 
 def test_a_ten_megabyte_message_travels_in_frames_of_at_most_one_mebibyte() -> None:
     text = "x" * 10_000_000
-    cut = list(frames(Lane.CALL, encode_json(text)))
+    cut = list(frames(Lane.CALL, encode(text)))
     assert len(cut) == math.ceil((len(text) + 2) / CHUNK) + 1  # the chunks and the reference
     assert max(map(len, cut)) <= MAX_PAYLOAD + 6
     assert received(cut) == [(Lane.CALL, text)]
 
 
 def test_a_control_frame_may_pass_between_two_chunks() -> None:
-    large = list(frames(Lane.SPAN, encode_json("y" * (2 * CHUNK))))
-    control = list(frames(Lane.CONTROL, encode_json({"type": "beat"})))
+    large = list(frames(Lane.SPAN, encode("y" * (2 * CHUNK))))
+    control = list(frames(Lane.CONTROL, encode({"type": "beat"})))
     assert received([large[0], *control, *large[1:]]) == [
         (Lane.CONTROL, {"type": "beat"}),
         (Lane.SPAN, "y" * (2 * CHUNK)),
@@ -97,7 +98,7 @@ def test_an_unknown_kind_is_refused(kind: int) -> None:
 
 
 def test_a_body_that_lost_a_chunk_is_refused() -> None:
-    large = list(frames(Lane.CALL, encode_json("z" * (2 * CHUNK))))
+    large = list(frames(Lane.CALL, encode("z" * (2 * CHUNK))))
     with pytest.raises(LinkBroken, match="did not arrive whole"):
         received([*large[:1], *large[2:]])
 
@@ -116,5 +117,5 @@ def test_a_message_that_is_not_json_breaks_the_link() -> None:
 @pytest.mark.parametrize("text", ["plain", "half of a pair: \ud83d"])
 def test_an_exchanged_value_travels_as_it_is(text: str) -> None:
     outcome = Outcome(run_id="run-a", trace=TaskTrace(final_answer=text, native={"n": 2.0}), elapsed=1.0)
-    [(_, arrived)] = received(list(frames(Lane.SPAN, encode_json({"type": "outcome", "outcome": outcome}))))
+    [(_, arrived)] = received(list(frames(Lane.SPAN, encode({"type": "outcome", "outcome": outcome}))))
     assert Outcome.model_validate(arrived["outcome"]) == outcome

@@ -107,7 +107,9 @@ class LedgerEnvironment(Environment):
                 await asyncio.sleep(arguments["seconds"])
                 return None
             case "statement":
-                return "0123456789" * (arguments["characters"] // 10) + "#" * (arguments["characters"] % 10)
+                wanted = arguments["characters"]
+                last = chr(arguments["code_point"]) if "code_point" in arguments else ""
+                return "0123456789" * (wanted // 10) + "#" * (wanted % 10) + last
             case _:
                 try:
                     result: JsonValue = accounts.OPERATIONS[name](self.state, **arguments)

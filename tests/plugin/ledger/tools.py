@@ -80,7 +80,10 @@ TOOLS: tuple[ToolSpec, ...] = (
     _tool(
         "statement",
         "Print a statement of this many characters.",
-        {"characters": {"type": "integer", "minimum": 0, "maximum": 64_000_000}},
+        {
+            "characters": {"type": "integer", "minimum": 0, "maximum": 64_000_000},
+            "code_point": {"type": "integer", "description": "Of a character to put behind."},
+        },
         ["characters"],
     ),
 )
