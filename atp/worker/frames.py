@@ -24,7 +24,7 @@ from pydantic import BaseModel
 
 from atp.protocol.errors import LinkBroken
 
-VERSION = 1
+VERSION = 2
 MAX_PAYLOAD = 1 << 20
 """Bytes of one frame's payload."""
 CHUNK = 256 << 10
