@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from adapters.benchmarks.tau3_airline.card import GUIDELINES, TASKS
 from adapters.benchmarks.tau3_airline.simulated_user import GREETING
 from atp import registry
 from atp.engine.home import home
+from atp.engine.run import Run
 from atp.protocol.errors import InvalidInput, NotReady
 from atp.protocol.model import Limits
 from atp.protocol.records import ModelCallRecord
@@ -21,7 +23,7 @@ from atp.protocol.spans import Span, SpanKind, SpanStatus
 from atp.protocol.trace import Usage
 from monitor import vocabulary as v
 from monitor.records import model_calls
-from tests.atp.engine.experiments import Lab
+from tests.atp.engine.experiments import Lab, until
 from tests.foreign_endpoint import ForeignEndpoint, ForeignReply, ForeignRequest, completion, replying
 
 TASK = "12"
@@ -262,6 +264,32 @@ async def test_the_temperature_can_be_left_to_the_provider(
     )
     [request] = foreign_endpoint.requests
     assert "temperature" not in request.body
+
+
+async def test_while_the_users_model_is_silent_the_deadline_stands_still_and_a_cancel_cuts_it_off(
+    lab: Lab, foreign_endpoint: ForeignEndpoint
+) -> None:
+    foreign_endpoint.respond = lambda request, number: ForeignReply(hang=True)
+    runs: list[Run] = []
+    running = asyncio.create_task(
+        lab.run(
+            "tau3-airline",
+            user_model="openai/customer",
+            user_base_url=foreign_endpoint.base_url,
+            tasks=(TASK,),
+            limits=Limits(deadline=2.0),
+            workers=0,
+            on_start=runs.append,
+        )
+    )
+    await until(lambda: foreign_endpoint.requests)
+    await asyncio.sleep(2.5)
+    for _ in range(2):
+        runs[0].interrupt()
+    [attempt] = (await running)["attempts"]
+    assert attempt["status"] == "cancelled"
+    [span] = user_spans(lab, attempt["run_id"])
+    assert span.status is SpanStatus.ABORTED
 
 
 async def test_a_cell_is_simulated_when_either_side_is_scripted(
