@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from atp.engine import datasets, environments
 from atp.engine.own_agents import SDK_OPTION, is_own_agent, own_agent_card
+from atp.engine.user_pairing import pair_user
 from atp.models.providers import dialects_of, provider_endpoint
 from atp.models.ref import ModelRef
 from atp.protocol.benchmark import Benchmark
@@ -60,6 +61,8 @@ class Pairing:
     environment: WorkerEnvironment
     data: Path | None
     """The folder for `Benchmark.load`; None when the data ship with the adapter or are missing."""
+    user_model: ModelRef | None
+    """The model that plays the user; None where the benchmark's own user stays."""
     problems: tuple[str, ...]
     """Why it cannot run, each with the way out."""
 
@@ -67,6 +70,11 @@ class Pairing:
     def ready(self) -> bool:
         """Whether nothing stands in the way of a run."""
         return not self.problems
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a script speaks for the agent or for its user."""
+        return self.model.simulated or (self.user_model is not None and self.user_model.simulated)
 
     @property
     def runner(self) -> str:
@@ -85,7 +93,8 @@ class Pairing:
             "benchmark": self.benchmark_name,
             "harness": self.harness.name,
             "model": str(self.model),
-            "simulated": self.model.simulated,
+            "user_model": str(self.user_model) if self.user_model else None,
+            "simulated": self.simulated,
             "dialect": self.dialect,
             "runner": self.runner,
             "instrument": self.instrument,
@@ -167,6 +176,8 @@ def resolve(
     python: Path | None = None,
     in_process: bool = False,
     base_url: str | None = None,
+    user_model: str | None = None,
+    user_base_url: str | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Pairing:
     """Put a benchmark, a harness and a model together without starting or fetching anything.
@@ -180,6 +191,8 @@ def resolve(
         python: `--python PATH`, in place of the harness's own environment.
         in_process: `--workers 0`: the harness runs on the engine's interpreter and needs its extra there.
         base_url: `--base-url`.
+        user_model: `--user-model`.
+        user_base_url: `--user-base-url`; None is `base_url`.
         environ: Where keys and base URLs are looked up.
 
     Returns:
@@ -215,15 +228,15 @@ def resolve(
     elif not model.simulated:
         chosen_dialect = dialect
         attempt(lambda: provider_endpoint(model, chosen_dialect, base_url, environ))
-    if chosen.card.user_model and not model.simulated:
-        problems.append(
-            f"benchmark {benchmark_name!r} needs a user played by a model, which cannot be had yet: "
-            "its scores are only meaningful with scripted models"
-        )
+    user = pair_user(chosen.card, model, user_model, user_base_url, base_url, environ)
+    problems.extend(user.problems)
+    chosen.user_data = user.data
     for role, factory in (("runner", card.runner), ("instrument", card.instrument)):
         if not _module_exists(factory):
             problems.append(f"harness {card.name!r}: its {role} {factory!r} names a module that is not there")
-    return Pairing(benchmark_name, chosen, card, model, dialect, environment, data, tuple(problems))
+    return Pairing(
+        benchmark_name, chosen, card, model, dialect, environment, data, user.model, tuple(problems)
+    )
 
 
 def _environment(

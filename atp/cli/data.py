@@ -61,7 +61,8 @@ def list_data(settings: Settings, name: AnyName = None) -> None:
 def _sources() -> dict[str, DataSource | HubSource]:
     from atp import registry
 
-    return {card.data.name: card.data for card in registry.benchmarks().values() if card.data}
+    cards = registry.benchmarks().values()
+    return {source.name: source for card in cards for source in (card.data, card.user_data) if source}
 
 
 def _source(name: str) -> DataSource | HubSource:

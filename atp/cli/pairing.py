@@ -24,12 +24,27 @@ def resolve(
     base_url: Annotated[
         str | None, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible server.")
     ] = None,
+    user_model: Annotated[
+        str | None,
+        typer.Option("--user-model", metavar="MODEL", help="Plays the user of a conversation."),
+    ] = None,
+    user_base_url: Annotated[
+        str | None,
+        typer.Option("--user-base-url", metavar="URL", help="Of its server. [default: --base-url]"),
+    ] = None,
 ) -> None:
     """Say what a benchmark, a harness and a model need to run together; exit 3 when something is missing."""
     from atp import registry
 
     pairing = registry.resolve(
-        benchmark, harness, model, python=python, in_process=workers == 0, base_url=base_url
+        benchmark,
+        harness,
+        model,
+        python=python,
+        in_process=workers == 0,
+        base_url=base_url,
+        user_model=user_model,
+        user_base_url=user_base_url,
     )
     if settings.json:
         print_json(pairing.as_json())

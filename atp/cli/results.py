@@ -66,6 +66,10 @@ def print_results(settings: Settings, outcome: dict[str, Any], attempts: bool = 
                 for a in outcome["attempts"]
             ],
         )
+    for played in dict.fromkeys(
+        (c["benchmark"], c["user_model"]) for c in outcome["cells"] if c["user_model"]
+    ):
+        print("\nuser of {}: {}".format(*played))
     for mark, meaning in _MARKS.items():
         if any(cell[mark] for cell in outcome["cells"]):
             print(f"\n{meaning}")

@@ -49,6 +49,14 @@ def run(
     base_url: Annotated[
         str | None, typer.Option("--base-url", metavar="URL", help="Of an OpenAI-compatible server.")
     ] = None,
+    user_model: Annotated[
+        str | None,
+        typer.Option("--user-model", metavar="MODEL", help="Plays the user of a conversation."),
+    ] = None,
+    user_base_url: Annotated[
+        str | None,
+        typer.Option("--user-base-url", metavar="URL", help="Of its server. [default: --base-url]"),
+    ] = None,
     max_turns: Annotated[
         int | None, typer.Option("--max-turns", min=1, help="Model calls of an attempt.")
     ] = None,
@@ -101,6 +109,8 @@ def run(
             max_total_tokens=max_total_tokens,
         ),
         base_url=base_url,
+        user_model=user_model,
+        user_base_url=user_base_url,
         monitored=not no_monitor,
         name=name,
         concurrency=concurrency,

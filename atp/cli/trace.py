@@ -96,9 +96,13 @@ def _subtree(
 
 
 def _headline(span: Span) -> str:
-    from monitor.vocabulary import USAGE_INPUT, USAGE_OUTPUT
+    from atp.protocol.spans import Actor
+    from monitor.vocabulary import ACTOR, USAGE_INPUT, USAGE_OUTPUT
 
     parts = [str(span.kind), _plain(span.name)]
+    actor = span.attributes.get(ACTOR, Actor.AGENT)
+    if actor != Actor.AGENT:
+        parts.append(f"for the {_plain(actor)}")
     if span.end_ns is not None:
         parts.append(f"{(span.end_ns - span.start_ns) / 1e9:.3f} s")
     if USAGE_INPUT in span.attributes or USAGE_OUTPUT in span.attributes:

@@ -7,11 +7,13 @@ import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from atp.engine.deadline import Deadline
 from atp.engine.door import CallStore, Door
 from atp.engine.model_sources import ModelSession, ModelSource
 from atp.engine.pool import WorkerPool
+from atp.engine.user_model import SpanStore, UserModel, UserPlan
 from atp.engine.workers import Worker
 from atp.protocol.benchmark import Benchmark
 from atp.protocol.cards import HarnessCard
@@ -35,6 +37,10 @@ CANCEL_GRACE = 5.0
 """Seconds an attempt may take to end once cancelled; then its worker is killed."""
 
 
+class AttemptStore(SpanStore, CallStore, Protocol):
+    """Where calls and spans go; `atp.store.store.Store` is one."""
+
+
 @dataclass(frozen=True)
 class AttemptPlan:
     """All that an attempt of one cell needs, the task aside."""
@@ -44,11 +50,13 @@ class AttemptPlan:
     model: str
     pool: WorkerPool
     source: ModelSource
-    store: CallStore
+    store: AttemptStore
     sampling: Sampling
     limits: Limits
     options: dict[str, str]
     monitored: bool
+    user: UserPlan | None = None
+    """The model that plays the user; None where the benchmark's own user stays."""
 
 
 class Attempt:
@@ -69,6 +77,8 @@ class Attempt:
         self._loop = asyncio.get_running_loop()
         self._door: Door | None = None
         self._worker: Worker | None = None
+        self._user: UserModel | None = None
+        self._deadline = Deadline(plan.limits.deadline, lambda: self._fire(StopReason.DEADLINE))
         self._fired: StopReason | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._answering: set[asyncio.Task[object]] = set()
@@ -89,6 +99,10 @@ class Attempt:
         endpoint_log: list[ModelCallRecord] | None = None
         environment: Environment | None = None
         try:
+            if self._plan.user is not None:
+                self._user = await self._plan.user.open(
+                    self.run_id, self.trace_id, self._task, self._plan.store
+                )
             environment = await self._open_environment()
             session = await self._plan.source.open(self.run_id, self._task)
             try:
@@ -103,6 +117,7 @@ class Attempt:
             await self._settle()
             if environment is not None:
                 failure = await _close(environment) or failure
+            failure = await self._close_user() or failure
         return self._complete(started_at, outcome, failure, endpoint_log)
 
     @property
@@ -121,10 +136,13 @@ class Attempt:
         assert self._door is not None  # a worker calls only after its start message
         return await self._tracked(self._door.call(request))
 
-    async def user_turn(self, text: str | None) -> UserTurn:
+    async def user_turn(self, text: str | None, parent_id: str) -> UserTurn:
         """See `AttemptHandler.user_turn`."""
         assert self._door is not None
-        return await self._tracked(self._door.user_turn(text))
+        if self._user is not None:
+            self._user.parent_id = parent_id
+        with self._deadline.held():
+            return await self._tracked(self._door.user_turn(text))
 
     def span_started(self, record: SpanStart) -> None:
         """See `AttemptHandler.span_started`."""
@@ -160,6 +178,7 @@ class Attempt:
     async def _open_environment(self) -> Environment:
         try:
             environment = self._plan.benchmark.environment(self._task)
+            environment.user_model = self._user
             async with asyncio.timeout(SETUP_TIMEOUT):
                 await environment.open()
         except Exception as error:
@@ -171,10 +190,7 @@ class Attempt:
 
     async def _agent_phase(self, environment: Environment, session: ModelSession) -> Outcome:
         self._worker = await self._plan.pool.worker()
-        if self._plan.limits.deadline is not None:
-            self._timers.append(
-                self._loop.call_later(self._plan.limits.deadline, self._fire, StopReason.DEADLINE)
-            )
+        self._deadline.start()
         if self._fired is not None:
             return Outcome(run_id=self.run_id, cancelled=True, elapsed=0.0)
         started = time.monotonic()
@@ -182,6 +198,7 @@ class Attempt:
             return await self._worker.run(self._start_message(environment, session), self)
         finally:
             self._elapsed = time.monotonic() - started
+            self._deadline.end()
             for timer in self._timers:
                 timer.cancel()
 
@@ -220,6 +237,14 @@ class Attempt:
                 )
             )
 
+    async def _close_user(self) -> Exception | None:
+        if self._user is not None:
+            try:
+                await self._user.close()
+            except Exception as error:  # noqa: BLE001  the status table says what it makes of the run
+                return error
+        return None
+
     async def _settle(self) -> None:
         answering = list(self._answering)
         for task in answering:
@@ -252,6 +277,8 @@ class Attempt:
                 "turns": len(own) if self._plan.monitored else None,
                 "tool_calls": self._door.calls if self._door else (),
                 "usage": Usage.total(call.usage for call in own) or Usage(),
+                "user_turns": self._user.turns if self._user else None,
+                "user_usage": self._user.usage if self._user else None,
                 "started_at": started_at,
                 "elapsed": self._elapsed,
                 "checks": self._checks(endpoint_log, calls, outcome),
@@ -276,6 +303,8 @@ class Attempt:
             owned_tools=self._tools_of_the_agent(calls) if own_agent else self._plan.card.owned_tools,
             calls_by_code=own_agent,
         )
+        if self._user is not None:
+            check = self._user.compared(check)
         if outcome is None or not outcome.recorder_failures:
             return check
         note = f"the recorder failed {outcome.recorder_failures} times; the events of the root span say where"

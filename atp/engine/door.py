@@ -15,7 +15,7 @@ from jsonschema.protocols import Validator
 from pydantic import JsonValue
 
 from atp.protocol.environment import Environment, ToolSpec, UserTurn
-from atp.protocol.errors import BenchmarkError, StoreError, ToolFailed
+from atp.protocol.errors import BenchmarkError, ModelCallFailed, StoreError, ToolFailed
 from atp.protocol.spans import ParentSource, SpanEnd, SpanStart
 from atp.protocol.trace import CallIdSource, ToolCall
 from atp.store.rows import moment
@@ -40,7 +40,7 @@ class Door:
     """One attempt's environment, as its worker reaches it.
 
     A tool that fails gives text for the model. `failure` holds what ends the attempt: what an
-    environment raised that is broken, or why a call could not be stored.
+    environment raised that is broken, why a call could not be stored, or that the user's model failed.
 
     Args:
         run_id: The attempt.
@@ -50,7 +50,7 @@ class Door:
     """
 
     def __init__(self, run_id: str, trace_id: str, environment: Environment, store: CallStore) -> None:
-        self.failure: BenchmarkError | StoreError | None = None
+        self.failure: BenchmarkError | StoreError | ModelCallFailed | None = None
         self._run_id = run_id
         self._trace_id = trace_id
         self._environment = environment
@@ -124,12 +124,17 @@ class Door:
 
         Raises:
             BenchmarkError: The benchmark has no user, or its user raised.
+            ModelCallFailed: The model that plays it gave no reply.
+            StoreError: A call of that model could not be stored.
         """
         user = self._environment.user
         try:
             if user is None:
                 raise BenchmarkError("the harness speaks to a user, but the benchmark has none")
             return await (user.open() if text is None else user.reply(text))
+        except (ModelCallFailed, StoreError) as error:
+            self.failure = error
+            raise
         except Exception as error:
             failure = self.failure = _benchmark_error("the user", error)
             raise failure from error

@@ -31,7 +31,18 @@ def forecast(plan: Plan) -> dict[str, Any]:
         "slots": len(plan.slots),
         "most_attempts": attempts,
         "most_model_calls": None if limits.max_turns is None else attempts * limits.max_turns,
+        "most_user_calls": _most_user_calls(plan, tries),
         "most_tokens": None if limits.max_total_tokens is None else attempts * limits.max_total_tokens,
         "most_cost": None,
         "tasks": {cell.row.benchmark: [task.task_id for task in cell.tasks] for cell in plan.cells},
     }
+
+
+def _most_user_calls(plan: Plan, tries: int) -> int | None:
+    """The model that plays the user opens, and answers whatever the agent says: 0 where there is none."""
+    played = {cell.row.id for cell in plan.cells if cell.pairing.user_model is not None}
+    attempts = sum(slot.cell_id in played for slot in plan.slots) * tries
+    turns = plan.options.limits.max_turns
+    if attempts and turns is None:
+        return None
+    return attempts * ((turns or 0) + 1)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from atp.models.providers import provider_endpoint
 from atp.models.ref import ModelRef
 from atp.models.scripted.endpoint import ScriptedEndpoint, ScriptedSession
 from atp.models.scripted.policies import policy_for
 from atp.models.scripted.script import Script
 from atp.protocol.model import Dialect, ModelEndpoint
 from atp.protocol.records import ModelCallRecord
+from atp.protocol.spans import Actor
 from atp.protocol.task import TaskInput
 
 
@@ -55,20 +57,47 @@ class ScriptedSource:
         model: Which scripted model; a script's file is read now.
         idiom: How the harness wants things said.
         dialect: The wire format.
+        actor: Whom it speaks for. The agent's session is called as its run, the others with their name
+            behind it.
     """
 
-    def __init__(self, endpoint: ScriptedEndpoint, model: ModelRef, idiom: str, dialect: Dialect) -> None:
+    def __init__(
+        self,
+        endpoint: ScriptedEndpoint,
+        model: ModelRef,
+        idiom: str,
+        dialect: Dialect,
+        actor: Actor = Actor.AGENT,
+    ) -> None:
         self._endpoint = endpoint
         self._model = model
         self._script = Script.load(model.script_path) if model.script_path else None
         self._idiom = idiom
         self._dialect = dialect
+        self._actor = actor
 
     async def open(self, run_id: str, task: TaskInput) -> ModelSession:
         """See `ModelSource.open`."""
         policy = policy_for(self._model, task, self._script)
-        session = await self._endpoint.open(run_id, policy=policy, idiom=self._idiom)
+        name = run_id if self._actor is Actor.AGENT else f"{run_id}.{self._actor}"
+        session = await self._endpoint.open(name, policy=policy, idiom=self._idiom, actor=self._actor)
         return _ScriptedModelSession(session, session.model_endpoint(self._dialect, str(self._model)))
+
+
+def user_source(
+    model: ModelRef, endpoint: ScriptedEndpoint | None, base_url: str | None, environ: Mapping[str, str]
+) -> ModelSource:
+    """Where the model comes from that plays users; the engine's own client speaks to it.
+
+    Args:
+        model: Which.
+        endpoint: The running endpoint process; there is one for a scripted model.
+        base_url: Of the provider's server, where it is not the usual one.
+        environ: Where provider keys and base URLs are looked up.
+    """
+    if endpoint is not None and model.simulated:
+        return ScriptedSource(endpoint, model, "plain", Dialect.OPENAI_CHAT, Actor.USER_SIMULATOR)
+    return ProviderSource(provider_endpoint(model, Dialect.OPENAI_CHAT, base_url, environ))
 
 
 class _ScriptedModelSession:

@@ -33,6 +33,10 @@ class RunOptions(Frozen):
     benchmark_options: Mapping[str, str] = Field(default_factory=dict)
     harness_options: Mapping[str, str] = Field(default_factory=dict)
     base_url: str | None = None
+    user_model: str | None = None
+    """Plays the users of the benchmarks; None leaves them as they are."""
+    user_base_url: str | None = None
+    """Of the server that `user_model` is asked at; None is `base_url`."""
     monitored: bool = True
     name: str | None = None
 

@@ -17,9 +17,11 @@ from atp import registry
 from atp.engine import environments
 from atp.engine.options import RunOptions
 from atp.engine.sampling import sample, select
+from atp.engine.user_pairing import NOOP
+from atp.models.ref import ModelRef
 from atp.models.scripted.policies import policy_for
 from atp.models.scripted.script import Script
-from atp.protocol.errors import NotReady
+from atp.protocol.errors import InvalidInput, NotReady
 from atp.protocol.json_text import encode
 from atp.protocol.task import TaskInput
 from atp.store.rows import CellRow, ExperimentRow, NewSlot
@@ -67,7 +69,9 @@ def plan(options: RunOptions, environ: Mapping[str, str]) -> Plan:
         for index, pairing in enumerate(pairings)
     ]
     for cell in cells:
-        _check_script(cell)
+        _check_script(cell, cell.pairing.model)
+        _check_script(cell, cell.pairing.user_model)
+    _check_ending(options)
     definition = _definition(options, cells)
     experiment = ExperimentRow(
         id=experiment_id,
@@ -92,6 +96,8 @@ def resolve(
         python=options.python,
         in_process=options.workers == 0,
         base_url=options.base_url,
+        user_model=options.user_model,
+        user_base_url=options.user_base_url,
         environ=environ,
     )
 
@@ -110,7 +116,7 @@ def _cell_row(experiment_id: str, index: int, pairing: registry.Pairing) -> Cell
         benchmark=pairing.benchmark_name,
         harness=pairing.harness.name,
         model=str(pairing.model),
-        simulated=pairing.model.simulated,
+        simulated=pairing.simulated,
         mixed=False,
         definition=_cell_definition(pairing),
     )
@@ -135,15 +141,26 @@ def _cell_definition(pairing: registry.Pairing) -> dict[str, Any]:
         "sdk": {pairing.harness.package: packages.get(pairing.harness.package)},
         "factory": None if factory is None else {"path": factory.path, "sha256": factory.sha256},
         "model": str(pairing.model),
-        "script": _script_digest(pairing),
+        "script": _script_digest(pairing.model),
         "dialect": pairing.dialect,
+        "user": _user_definition(pairing),
     }
 
 
-def _check_script(cell: PlannedCell) -> None:
+def _user_definition(pairing: registry.Pairing) -> dict[str, Any] | None:
+    if pairing.user_model is None:
+        return None
+    data = pairing.benchmark.card.user_data
+    return {
+        "model": str(pairing.user_model),
+        "script": _script_digest(pairing.user_model),
+        "data": None if data is None else data.sha256,
+    }
+
+
+def _check_script(cell: PlannedCell, model: ModelRef | None) -> None:
     # A script that has nothing to say to a task is found now, not when its attempt is under way.
-    model = cell.pairing.model
-    if not model.simulated:
+    if model is None or not model.simulated:
         return
     script = Script.load(model.script_path) if model.script_path else None
     for task in cell.tasks:
@@ -152,8 +169,13 @@ def _check_script(cell: PlannedCell) -> None:
             script.steps_for(task.task_id)
 
 
-def _script_digest(pairing: registry.Pairing) -> str | None:
-    path = pairing.model.script_path
+def _check_ending(options: RunOptions) -> None:
+    if options.user_model == NOOP and options.limits.max_turns is None:
+        raise InvalidInput(f"user model {NOOP!r} never ends a conversation: give --max-turns as well")
+
+
+def _script_digest(model: ModelRef) -> str | None:
+    path = model.script_path
     return None if path is None else hashlib.sha256(Script.load(path).model_dump_json().encode()).hexdigest()
 
 

@@ -67,6 +67,9 @@ def _cell(
         "statuses": dict(statuses),
         "turns": _total([trace.turns for trace in traces]),
         "usage": (Usage.total(trace.usage for trace in traces) or Usage()).model_dump(),
+        "user_model": _user_model(cell),
+        "user_turns": _total([trace.user_turns for trace in traces]),
+        "user_usage": _user_usage(traces),
         "cost": _total([trace.cost for trace in traces]),
         "elapsed": _total([trace.elapsed for trace in traces]),
         "records": dict(Counter(_records(trace) for trace in traces)),
@@ -152,6 +155,8 @@ def _attempt(attempt: AttemptRow, cells: Mapping[str, CellRow]) -> dict[str, Any
         ],
         "final_answer": trace.final_answer,
         "usage": trace.usage.model_dump(),
+        "user_turns": trace.user_turns,
+        "user_usage": trace.user_usage.model_dump() if trace.user_usage else None,
         "cost": trace.cost,
         "elapsed": trace.elapsed,
         "started_at": attempt.started_at.isoformat(),
@@ -166,6 +171,16 @@ def _attempt(attempt: AttemptRow, cells: Mapping[str, CellRow]) -> dict[str, Any
         if trace.error
         else None,
     }
+
+
+def _user_model(cell: CellRow) -> str | None:
+    user = cell.definition.get("user")
+    return None if user is None else str(user["model"])
+
+
+def _user_usage(traces: Sequence[TaskTrace]) -> dict[str, int | None] | None:
+    total = Usage.total(trace.user_usage for trace in traces if trace.user_usage)
+    return None if total is None else total.model_dump()
 
 
 def _records(trace: TaskTrace) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,10 +15,11 @@ from typing import Protocol
 from atp.engine.attempt import Attempt, AttemptPlan, failed
 from atp.engine.grading import grade
 from atp.engine.holder import holder, is_gone
-from atp.engine.model_sources import ModelSource, ProviderSource, ScriptedSource
+from atp.engine.model_sources import ModelSource, ProviderSource, ScriptedSource, user_source
 from atp.engine.options import RunOptions
 from atp.engine.own_agents import SDK_OPTION
 from atp.engine.pool import WorkerPool
+from atp.engine.user_model import UserPlan
 from atp.models.providers import provider_endpoint
 from atp.models.scripted.endpoint import ScriptedEndpoint
 from atp.protocol.errors import StoreError
@@ -216,9 +217,10 @@ class Run:
         endpoint: ScriptedEndpoint | None = None
         wanted = {slot.cell_id for slot in self._open}
         pairings = {cell: pairing for cell, pairing in self._work.pairings.items() if cell in wanted}
-        if any(pairing.model.simulated for pairing in pairings.values()):
+        if any(pairing.simulated for pairing in pairings.values()):
             endpoint = await ScriptedEndpoint.start(self._logs / "wire.jsonl")
             stack.push_async_callback(endpoint.stop)
+        user = await self._user_plan(stack, pairings.values(), endpoint)
         for cell_id, pairing in pairings.items():
             python = pairing.environment.python
             assert python is not None  # a ready pairing has an interpreter
@@ -239,7 +241,22 @@ class Run:
                 limits=self._options.limits,
                 options=self._harness_options(pairing),
                 monitored=self._options.monitored,
+                user=user,
             )
+
+    async def _user_plan(
+        self, stack: AsyncExitStack, pairings: Iterable[Pairing], endpoint: ScriptedEndpoint | None
+    ) -> UserPlan | None:
+        model = next((pairing.user_model for pairing in pairings), None)
+        if model is None:
+            return None
+        # Here, since its HTTP library is slow to import and most runs have no such user.
+        from atp.models.chat_client import MODEL_TIMEOUT, ChatClient
+
+        client = ChatClient(self._options.limits.model_timeout or MODEL_TIMEOUT)
+        await stack.enter_async_context(client)
+        base_url = self._options.user_base_url or self._options.base_url
+        return UserPlan(str(model), user_source(model, endpoint, base_url, self._environ), client)
 
     def _harness_options(self, pairing: Pairing) -> dict[str, str]:
         options = dict(self._options.harness_options)

@@ -42,8 +42,8 @@ class AttemptHandler(Protocol):
     async def tool_call(self, request: Message) -> Message:
         """Execute and record a tool call; gives `value` and `error`."""
 
-    async def user_turn(self, text: str | None) -> UserTurn:
-        """The user's turn; None opens the conversation."""
+    async def user_turn(self, text: str | None, parent_id: str) -> UserTurn:
+        """The user's turn; None opens the conversation. `parent_id` is the attempt's root span."""
 
     def span_started(self, record: SpanStart) -> None:
         """A span of the attempt has started."""
@@ -213,7 +213,7 @@ class Worker:
         if handler is None:
             return
         try:
-            turn = await handler.user_turn(message["text"])
+            turn = await handler.user_turn(message["text"], message["parent_id"])
         except Exception as failure:  # noqa: BLE001  whatever the benchmark raised ends the attempt
             self._link.reply(Lane.CALL, message, {"error": str(failure), "turn": None})
         else:

@@ -22,6 +22,8 @@ class Benchmark(ABC):
     data: Path | None = None
     """The folder `atp data get` filled from `card.data`; None when there is none. Set when benchmark,
     harness and model are paired: a resumed run asks for environments and grades without `load`."""
+    user_data: Path | None = None
+    """The same of `card.user_data`; None without `--user-model`."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Args:

@@ -69,7 +69,10 @@ class BenchmarkCard(Frozen):
     rule: str
     """The official scoring rule and where it is written."""
     user_model: bool = False
-    """Whether its user has to be played by a model; scripted models meet a scripted user."""
+    """Whether a model plays its user (`--user-model`). Without one, scripted models meet a scripted user,
+    and others are refused."""
+    user_data: DataSource | None = None
+    """What the playing of its user needs besides, with `--user-model` only; None when nothing."""
     deviations: tuple[str, ...] = ()
     """Where ATP differs from the official grader, and why."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Protocol, TypeAlias
 from pydantic import Discriminator, Field, JsonValue
 
 from atp.protocol.base import Frozen, JsonObject
+from atp.protocol.chat import ChatModel
 from atp.protocol.task import TextPart
 from atp.protocol.unicode_text import well_formed
 
@@ -71,6 +72,9 @@ class Environment:
     """Given to the harness where its SDK documents it; None when the benchmark has none."""
     tools: Sequence[ToolSpec] = ()
     user: User | None = None
+    user_model: ChatModel | None = None
+    """The model to play the user with (`--user-model`), handed over before `open`; None when there is
+    none. It speaks once the agent's run has begun, hence from `user.open` on."""
     workspace: str | None = None
     """A directory the agent works in, or None."""
     checks_arguments: bool = True

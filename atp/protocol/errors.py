@@ -14,6 +14,7 @@
      │   ├─ WorkerDied             the worker process ended with the attempt in flight
      │   ├─ LinkBroken             a frame broke the rules of the link, or the peer is gone
      │   ├─ SandboxUnavailable     no sandbox can be started here; says what to change
+     │   ├─ ModelCallFailed        a model that the engine calls for a user or a judge gave no reply
      │   └─ StoreError             the database refused or lost something
      └─ BenchmarkError             environment, grader or data of the benchmark raised
 
@@ -120,6 +121,32 @@ class SandboxUnavailable(InfrastructureError):
     """No sandbox can be started on this machine."""
 
     code = "sandbox_unavailable"
+
+
+class ModelCallFailed(InfrastructureError):
+    """A model that the engine calls for a user or a judge gave no reply; it says nothing about the agent.
+
+    Args:
+        message: What came instead.
+        status_code: The HTTP status, if there was one.
+        provider_code: The provider's own code for it, if it gave one.
+        retry_after: Seconds after which the provider wants to be asked again, if it said so.
+    """
+
+    code = "model_call"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status_code: int | None = None,
+        provider_code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status_code = status_code
+        self.provider_code = provider_code
+        self.retry_after = retry_after
 
 
 class StoreError(InfrastructureError):

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from atp.protocol.base import Frozen
-from atp.protocol.errors import AtpError, Fault
+from atp.protocol.errors import AtpError, Fault, ModelCallFailed
 
 
 class Status(StrEnum):
@@ -111,7 +111,7 @@ class ErrorInfo(Frozen):
             fault=own.fault if own else Fault.INFRASTRUCTURE,
             classes=classes or (f"{type(error).__module__}.{type(error).__qualname__}",),
             http_status=_first(chain, "status_code", int),
-            provider_code=_first(chain, "code", str, skip=AtpError),
+            provider_code=_first(chain, "provider_code", str) or _first(chain, "code", str, skip=AtpError),
             retry_after=_retry_after(chain),
         )
 
@@ -153,8 +153,44 @@ class Verdict:
 
 
 _S, _R, _F = Status, StopReason, Fault
+_OWN_CALL = "atp.protocol.errors.ModelCallFailed"
 
 TABLE: tuple[Rule, ...] = (
+    # Model calls of the engine's own, for a user or a judge: whatever the provider says of them, it is
+    # not said of the agent.
+    Rule(
+        _S.INFRA_ERROR,
+        _R.PROVIDER_ERROR,
+        _F.USER,
+        False,
+        error_class=_OWN_CALL,
+        provider_code="insufficient_quota",
+    ),
+    Rule(
+        _S.INFRA_ERROR,
+        _R.PROVIDER_ERROR,
+        _F.INFRASTRUCTURE,
+        True,
+        error_class=_OWN_CALL,
+        http_status=range(408, 410),
+    ),
+    Rule(
+        _S.INFRA_ERROR,
+        _R.PROVIDER_ERROR,
+        _F.INFRASTRUCTURE,
+        True,
+        error_class=_OWN_CALL,
+        http_status=range(429, 430),
+    ),
+    Rule(
+        _S.INFRA_ERROR,
+        _R.PROVIDER_ERROR,
+        _F.USER,
+        False,
+        error_class=_OWN_CALL,
+        http_status=range(400, 500),
+    ),
+    Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class=_OWN_CALL),
     # What the provider says about the request itself: the most exact first.
     Rule(_S.LIMIT, _R.CONTEXT_LENGTH, _F.AGENT, False, provider_code="context_length_exceeded"),
     Rule(_S.AGENT_ERROR, _R.CONTENT_FILTER, _F.AGENT, False, provider_code="content_filter"),
@@ -250,6 +286,8 @@ def _first(chain: Sequence[BaseException], name: str, kind: type, skip: type | t
 
 def _retry_after(chain: Sequence[BaseException]) -> float | None:
     for link in chain:
+        if isinstance(link, ModelCallFailed) and link.retry_after is not None:
+            return link.retry_after
         headers = getattr(getattr(link, "response", None), "headers", None)
         value = headers.get("retry-after") if headers is not None else None
         if value is not None and value.replace(".", "", 1).isdigit():

@@ -120,6 +120,10 @@ class TaskTrace(Frozen):
     usage: Usage = Usage()
     cost: float | None = Field(default=None, ge=0)
     """USD."""
+    user_turns: int | None = Field(default=None, ge=0)
+    """Model calls that answered for the user, apart from the agent's; None when no model plays it."""
+    user_usage: Usage | None = None
+    """Their tokens; None when no model plays the user."""
     started_at: AwareDatetime | None = None
     elapsed: float | None = Field(default=None, ge=0)
     """Seconds of the agent phase."""

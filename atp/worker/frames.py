@@ -21,7 +21,7 @@ from typing import Any
 from atp.protocol.errors import LinkBroken
 from atp.protocol.json_text import decode
 
-VERSION = 1
+VERSION = 2
 MAX_PAYLOAD = 1 << 20
 """Bytes of one frame's payload."""
 CHUNK = 256 << 10

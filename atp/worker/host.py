@@ -208,7 +208,15 @@ class _LinkPort:
 
     async def _user(self, text: str | None) -> UserTurn:
         self._spans.flush()
-        reply = await self._link.request(Lane.CALL, {"type": "user", "run_id": self._run_id, "text": text})
+        reply = await self._link.request(
+            Lane.CALL,
+            {
+                "type": "user",
+                "run_id": self._run_id,
+                "text": text,
+                "parent_id": self._recorder.root.span_id,
+            },
+        )
         if reply["error"] is not None:
             raise BenchmarkError(reply["error"])
         return _USER_TURN.validate_python(reply["turn"])

@@ -8,7 +8,8 @@
 | `cancel`  | engine | control | `run_id`                                                           |
 | `outcome` | worker | span    | an `Outcome`, behind all spans of the attempt                      |
 | `call`    | worker | call    | a tool call (request); the reply has `value` or `error`            |
-| `user`    | worker | call    | what the agent said, or null to open (request); reply has `turn`   |
+| `user`    | worker | call    | what the agent said, or null to open, and the root span's id (request); |
+|           |        |         | the reply has `turn`                                               |
 | `spans`   | worker | span    | bodies, starts and ends of some `runs` (request); the reply acknowledges |
 | `reply`   | both   | as sent | the answer to a request                                            |
 | `stop`    | engine | control | end when no attempt is running                                     |

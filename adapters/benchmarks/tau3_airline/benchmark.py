@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from adapters.benchmarks.tau3_airline.grading import (
     unsaid,
 )
 from adapters.benchmarks.tau3_airline.official import Airline, airline
+from adapters.benchmarks.tau3_airline.simulated_user import TEMPERATURE
 from atp.protocol.benchmark import Benchmark
 from atp.protocol.cards import BenchmarkCard
 from atp.protocol.environment import Environment
@@ -25,17 +27,25 @@ from atp.protocol.errors import BenchmarkError, InvalidInput, NotReady
 from atp.protocol.task import Expected, ExpectedAction, TaskInput
 from atp.protocol.trace import Grade, TaskTrace
 
+USER_TEMPERATURE = "user_temperature"
+
 
 class Tau3Airline(Benchmark):
-    """50 customers; graded by the database the agent leaves and by what it says. No options."""
+    """50 customers; graded by the database the agent leaves and by what it says.
+
+    Options: `user_temperature` of the model that plays the user, 0 by default as officially; `default`
+    leaves it to the provider, for models that take none.
+    """
 
     card: ClassVar[BenchmarkCard] = CARD  # type: ignore[misc]
     grader_version = "1"
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
-        if self.options:
-            raise InvalidInput(f"tau3-airline has no option {', '.join(sorted(self.options))}; it has none")
+        for name in self.options:
+            if name != USER_TEMPERATURE:
+                raise InvalidInput(f"tau3-airline has no option {name!r}; it has {USER_TEMPERATURE}")
+        self._user_temperature = _temperature(self.options.get(USER_TEMPERATURE))
 
     def load(self, data: Path | None) -> Sequence[TaskInput]:
         """The tasks, in their order.
@@ -52,7 +62,7 @@ class Tau3Airline(Benchmark):
 
     def environment(self, task: TaskInput) -> Environment:
         """See `Benchmark.environment`."""
-        return AirlineEnvironment(self._airline, task.task_id)
+        return AirlineEnvironment(self._airline, task.task_id, self.user_data, self._user_temperature)
 
     async def grade(self, task: TaskInput, trace: TaskTrace) -> Grade:
         """Apply the official rule; see `grading`.
@@ -99,6 +109,20 @@ class Tau3Airline(Benchmark):
         if self.data is None:
             raise NotReady("the files of tau3-airline are not here: `atp data get tau3-airline`")
         return airline(self.data)
+
+
+def _temperature(option: Any) -> float | None:
+    if option is None:
+        return TEMPERATURE
+    if option == "default":
+        return None
+    try:
+        temperature = float(option)
+    except ValueError:
+        temperature = math.nan
+    if not 0 <= temperature < math.inf:
+        raise InvalidInput(f"benchmark.{USER_TEMPERATURE}={option}: write a number from 0 on, or default")
+    return temperature
 
 
 def _task(row: Mapping[str, Any]) -> TaskInput:

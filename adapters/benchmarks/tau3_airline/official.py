@@ -18,9 +18,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from adapters.benchmarks.tau3_airline.card import CARD, DATABASE, MODULES, PACKAGE, POLICY, SHA256, TASKS
+from adapters.benchmarks.tau3_airline.card import (
+    CARD,
+    DATA,
+    DATABASE,
+    MODULES,
+    PACKAGE,
+    POLICY,
+    SHA256,
+    TASKS,
+)
 from adapters.benchmarks.tau3_airline.database import Database
 from adapters.benchmarks.tau3_airline.tools import declared
+from atp.protocol.cards import DataSource
 from atp.protocol.errors import InvalidInput, NotReady
 
 _NAME = f"_{PACKAGE}_{CARD.revision[:12]}"
@@ -39,7 +49,7 @@ class Airline:
     """
 
     def __init__(self, folder: Path) -> None:
-        contents = {name: _checked(folder / name, digest) for name, digest in SHA256.items()}
+        contents = {name: checked(folder / name, digest, DATA) for name, digest in SHA256.items()}
         modules = _modules(folder, contents)
         self.policy = contents[POLICY].decode()
         self.tasks: Sequence[Mapping[str, Any]] = json.loads(contents[TASKS])
@@ -88,16 +98,27 @@ def _loaded(folder: Path) -> Airline:
     return Airline(folder)
 
 
-def _checked(path: Path, digest: str) -> bytes:
+def checked(path: Path, digest: str, source: DataSource) -> bytes:
+    """The content of a file.
+
+    Args:
+        path: Where it lies.
+        digest: Its SHA-256.
+        source: What it belongs to.
+
+    Raises:
+        NotReady: It is not there.
+        InvalidInput: It is not the pinned one.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
-        raise NotReady("the files of tau3-airline are not here: `atp data get tau3-airline`") from error
+        raise NotReady(f"the files of {source.name} are not here: `atp data get {source.name}`") from error
     actual = hashlib.sha256(content).hexdigest()
     if actual != digest:
         raise InvalidInput(
             f"{path} is not the pinned file: its SHA-256 is {actual}, not {digest};"
-            " remove its folder and run `atp data get tau3-airline`"
+            f" remove its folder and run `atp data get {source.name}`"
         )
     return content
 

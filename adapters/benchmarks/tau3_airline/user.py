@@ -1,4 +1,4 @@
-"""The customer for scripted models. One that a model plays is another `User` over the same scenario."""
+"""The customer for scripted models; the one that a model plays is in `simulated_user`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from atp.protocol.environment import User, UserStop, UserText, UserTurn
 from atp.protocol.errors import BenchmarkError
 
 STOP = "###STOP###"
-"""What the official user says to end the conversation (`tau2/user/user_simulator_base.py`)."""
+"""What the official user says to end the conversation (`tau2/user/base.py`)."""
 
 _USER_ID = re.compile(r"\b[a-z]+_[a-z]+_\d+\b")
 

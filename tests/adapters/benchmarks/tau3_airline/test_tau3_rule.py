@@ -226,5 +226,5 @@ def test_without_its_files_the_benchmark_says_what_to_type() -> None:
 
 
 def test_an_option_it_does_not_have_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="no option seed"):
+    with pytest.raises(InvalidInput, match="no option 'seed'"):
         Tau3Airline({"seed": "1"})
