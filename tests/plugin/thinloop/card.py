@@ -17,6 +17,7 @@ CARD = HarnessCard(
     distribution="atp-test-plugin",
     soft_turn_limit="counts model calls of the whole conversation; stops before the next one, no call more",
     options={
+        "retries": "try again this often when the endpoint fails with 5xx; 0 by default",
         "print": "print this text before the first model call",
         "write_fd1": "write this text to descriptor 1 before the first model call",
         "exit": "end the process with this code before the first model call",

@@ -10,10 +10,11 @@ from pydantic import JsonValue
 
 from atp.protocol.binding import AgentBinding
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
+from atp.protocol.spans import SpanHandle
 from atp.protocol.status import StopReason
 from atp.protocol.task import Part, TextPart
 from atp.protocol.trace import Usage
-from thinloop.chat_client import ChatClient
+from thinloop.chat_client import ChatClient, ChatHttpError
 from thinloop.instrument import ThinLoopInstrument
 from thinloop.misbehaviour import misbehave
 
@@ -85,7 +86,7 @@ class ThinLoopConversation:
             request["max_completion_tokens"] = sampling.max_output_tokens
         span = await self._instrument.asked(request) if self._instrument else None
         try:
-            reply = await self._client.complete(request)
+            reply = await self._tried(request, span)
         except BaseException as error:
             if self._instrument and span:
                 self._instrument.failed(span, error)
@@ -94,6 +95,20 @@ class ThinLoopConversation:
         if self._instrument and span:
             self._instrument.answered(span, reply)
         return reply
+
+    async def _tried(self, request: dict[str, Any], span: SpanHandle | None) -> dict[str, Any]:
+        most = int(self._context.options.get("retries", 0))
+        for failed in range(most + 1):
+            if self._instrument and span:
+                self._instrument.tried(span, failed)
+            try:
+                return await self._client.complete(request)
+            except ChatHttpError as error:
+                if error.status_code < 500 or failed == most:
+                    raise
+                if self._instrument and span:
+                    self._instrument.refused(span, error.status_code)
+        raise AssertionError("the last try returns or raises")
 
     async def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         text = call["function"]["arguments"]
