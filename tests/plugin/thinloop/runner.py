@@ -38,6 +38,8 @@ class ThinLoopConversation:
             context.model.base_url, context.model.api_key.get_secret_value(), context.limits.model_timeout
         )
         self._instrument = context.instrument if isinstance(context.instrument, ThinLoopInstrument) else None
+        self._prefix = str(context.options.get("tool_prefix", ""))
+        self._hands_on_ids = context.options.get("call_ids") != "none"
         self._calls_made = 0
         self._messages: list[dict[str, Any]] = []
         if binding.system_prompt is not None:
@@ -72,7 +74,7 @@ class ThinLoopConversation:
                 {
                     "type": "function",
                     "function": {
-                        "name": tool.name,
+                        "name": self._prefix + tool.name,
                         "description": tool.description,
                         "parameters": tool.parameters,
                     },
@@ -117,7 +119,9 @@ class ThinLoopConversation:
         except ValueError:
             content = f"the arguments are no JSON: {text}"
         else:
-            content = (await self._binding.call(call["function"]["name"], arguments, call["id"])).text
+            name = call["function"]["name"].removeprefix(self._prefix)
+            call_id = call["id"] if self._hands_on_ids else None
+            content = (await self._binding.call(name, arguments, call_id)).text
         return {"role": "tool", "tool_call_id": call["id"], "content": content}
 
     def _reply(self, replies: Sequence[Mapping[str, Any]], text: str | None, stop: StopReason) -> Reply:
