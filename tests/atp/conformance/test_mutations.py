@@ -69,4 +69,3 @@ async def test_what_is_done_wrong_is_named_and_nothing_else_is(tmp_path: Path, h
         told = checks["native_behaviour" if name == Mutation.ALTERED_ARGUMENT else "differences"]
         assert any(each.startswith(f"{code}: ") for each in told), (name, checks)
         assert checks["agree"] is (name == Mutation.ALTERED_ARGUMENT), (name, checks)
-        print(harness, name, checks["differences"], checks["native_behaviour"])

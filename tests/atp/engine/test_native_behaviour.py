@@ -22,6 +22,7 @@ from monitor.vocabulary import ARGUMENTS_ALTERED
 from tests.atp.conformance.ledger_scripts import steps, write_script
 from tests.atp.engine.experiments import Lab, Watched
 
+ANSWER: dict[str, Any] = {"tool_calls": [{"name": "final_answer", "arguments": {"answer": "done"}}]}
 [TASK] = [item.task for item in tasks(1, 7)]
 
 
@@ -98,10 +99,7 @@ async def test_tools_that_the_harness_renames_in_silence_are_a_difference(tmp_pa
 
 async def test_a_call_that_smolagents_reads_out_of_a_text_is_its_nature(tmp_path: Path) -> None:
     written = 'Let me look. {"name": "balance", "arguments": {"account": "acc-1"}}'
-    answer = {"name": "final_answer", "arguments": {"answer": "done"}}
-    ended = await attempt(
-        tmp_path, "smolagents", [{"text": written}, {"tool_calls": [answer]}], {"idiom": "plain"}
-    )
+    ended = await attempt(tmp_path, "smolagents", [{"text": written}, ANSWER], {"idiom": "plain"})
     [call] = ended["tool_calls"]
     assert (call["name"], call["error"]) == ("balance", None)
     assert (ended["checks"]["agree"], ended["checks"]["differences"]) == (True, [])
@@ -111,11 +109,10 @@ async def test_a_call_that_smolagents_reads_out_of_a_text_is_its_nature(tmp_path
 
 async def test_without_a_monitor_a_call_in_a_text_is_known_by_the_card(tmp_path: Path) -> None:
     written = '{"name": "balance", "arguments": {"account": "acc-1"}}'
-    answer = {"name": "final_answer", "arguments": {"answer": "done"}}
     ended = await attempt(
         tmp_path,
         "smolagents",
-        [{"text": written}, {"tool_calls": [answer]}],
+        [{"text": written}, ANSWER],
         {"idiom": "plain"},
         monitored=False,
     )
@@ -128,7 +125,10 @@ async def test_arguments_that_a_harness_completes_are_on_the_calls_span_with_the
 ) -> None:
     # LangChain completes what a stream leaves open, and hands it on as a valid call.
     broken = '{"account": "acc-1'
-    said = [{"tool_calls": [{"name": "balance", "arguments_text": broken}]}, {"text": "done"}]
+    said: list[dict[str, Any]] = [
+        {"tool_calls": [{"name": "balance", "arguments_text": broken}]},
+        {"text": "done"},
+    ]
     ended = await attempt(tmp_path, "langgraph", said, harness_options={"stream": "true"})
     [call] = ended["tool_calls"]
     assert call["arguments"] == {"account": "acc-1"}
