@@ -76,7 +76,7 @@ class SpanRecorder:
         self._noted: list[SpanEvent] = []
         self._open: dict[str, RecordedSpan] = {}
         self._foreign: dict[int, SpanStart] = {}
-        self._announced: dict[str, str] = {}
+        self._announced: dict[str, tuple[str, str | None]] = {}
         self._trace_id = int(trace_id, 16) if trace_id else self.tracing.ids.generate_trace_id()
         with self.tracing.ids.giving(self._trace_id):
             about = {AGENT_NAME: name, **(attributes or {})}
@@ -106,18 +106,20 @@ class SpanRecorder:
         parent_id, source = self._parent(parent)
         return self._begin(kind, name, self._span_context(parent_id), parent_id, source, attributes or {})
 
-    def announce(self, call_id: str, span: SpanHandle) -> None:
-        """A model span has asked for this tool call: it becomes the call's parent.
+    def announce(self, call_id: str, span: SpanHandle, arguments: str | None = None) -> None:
+        """See `Recorder.announce`. Providers number calls per reply, so an id can come again: the latest
+        reply counts."""
+        self._announced[call_id] = (span.span_id, arguments)
 
-        Providers number calls per reply, so an id can come again: the latest reply counts.
-        """
-        self._announced[call_id] = span.span_id
+    def announced_arguments(self, call_id: str | None) -> str | None:
+        """The arguments of a tool call as the model wrote them; None where that is not known."""
+        return self._announced.get(call_id, ("", None))[1] if call_id is not None else None
 
     def tool_parent(self, call_id: str | None, handle: SpanHandle | None) -> tuple[str, ParentSource]:
         """The parent of a tool call, and how it was found: the explicit handle, else the model
         span that announced the call id, else the current OTel context, else the root."""
         if handle is None and call_id is not None and (announced := self._announced.get(call_id)):
-            return announced, ParentSource.CALL_ID
+            return announced[0], ParentSource.CALL_ID
         return self._parent(handle)
 
     def allocate(self) -> str:

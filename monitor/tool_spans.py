@@ -16,6 +16,7 @@ from atp.protocol.trace import CallIdSource
 from monitor.bodies import attribute, body
 from monitor.vocabulary import (
     ARGUMENTS,
+    ARGUMENTS_ALTERED,
     RESULT,
     TOOL_CALL_ID,
     TOOL_CALL_ID_SOURCE,
@@ -88,6 +89,7 @@ def engine_tool_span(
     call_id: str,
     call_id_source: CallIdSource,
     start_ns: int,
+    written: str | None = None,
 ) -> EngineToolSpan:
     """Start the span of a tool call.
 
@@ -102,8 +104,14 @@ def engine_tool_span(
         call_id: The model's, or the binding's own.
         call_id_source: Which of them.
         start_ns: Nanoseconds since the epoch, UTC.
+        written: The arguments as the model wrote them, where the harness delivers something else.
     """
     digest, content, altered = body(arguments)
+    named, bodies = {ARGUMENTS: digest}, {digest: content}
+    if written is not None:
+        named[ARGUMENTS_ALTERED], content, count = body(written)
+        bodies[named[ARGUMENTS_ALTERED]] = content
+        altered += count
     tool, tool_altered = attribute(name)
     identity, identity_altered = attribute(call_id)
     attributes: dict[str, AttributeValue] = {
@@ -121,6 +129,6 @@ def engine_tool_span(
         name=str(tool),
         start_ns=start_ns,
         attributes=attributes,
-        bodies={ARGUMENTS: digest},
+        bodies=named,
     )
-    return EngineToolSpan(start, {digest: content}, altered + tool_altered + identity_altered)
+    return EngineToolSpan(start, bodies, altered + tool_altered + identity_altered)

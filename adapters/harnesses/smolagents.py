@@ -41,6 +41,8 @@ CARD = HarnessCard(
     requirements="adapters/harnesses/smolagents.txt",
     extra="smolagents",
     owned_tools=(FINAL_ANSWER,),
+    history="accepted",
+    calls_from_text=True,
     idiom="final_answer",
     schema_on_wire=(
         "the properties only, each with `type` and `description` (empty where the benchmark has none): "
@@ -79,7 +81,8 @@ CARD = HarnessCard(
         "Malformed arguments: text that is no JSON object is handed to the tool's first input if that "
         "takes a string; a call that smolagents refuses, an unknown tool among them, is told to the "
         "model without the call.",
-        "A tool call that the model writes as text is made, under an id of smolagents' own.",
+        "A tool call that the model writes as text is made, under an id of smolagents' own; the comparison "
+        "of records names it as `call_from_text`.",
         "A reply without usage fails the run.",
         "A rate limit (429) is tried again twice by the openai client and then by smolagents itself, "
         "after minutes.",

@@ -27,7 +27,7 @@ from atp.protocol.task import TaskInput
 from atp.protocol.trace import RecordCheck, TaskTrace, Usage
 from atp.worker.link import Message
 from atp.worker.messages import Outcome, StartAttempt, WireEndpoint
-from monitor.records import compare, model_calls, rejected_calls
+from monitor.records import Code, Nature, compare, difference, model_calls, rejected_calls
 
 _T = TypeVar("_T")
 
@@ -293,26 +293,28 @@ class Attempt:
         calls: list[ModelCallRecord],
         outcome: Outcome | None,
     ) -> RecordCheck:
-        own_agent = self._plan.card.factory is not None
         check = compare(
             endpoint_log,
             calls if self._plan.monitored else None,
             self._door.calls if self._door else None,
             outcome.trace if outcome else None,
             rejected=rejected_calls(self._model_ends),
-            owned_tools=self._tools_of_the_agent(calls) if own_agent else self._plan.card.owned_tools,
-            calls_by_code=own_agent,
+            altered=self._door.altered if self._door else (),
+            nature=Nature.of(self._plan.card, self._tools_of_the_agent(calls)),
         )
         if self._user is not None:
             check = self._user.compared(check)
         if outcome is None or not outcome.recorder_failures:
             return check
-        note = f"the recorder failed {outcome.recorder_failures} times; the events of the root span say where"
+        note = difference(
+            Code.RECORDER_FAILED, f"{outcome.recorder_failures} times; the events of the root span say where"
+        )
         return check.model_copy(update={"agree": False, "differences": (*check.differences, note)})
 
     def _tools_of_the_agent(self, calls: list[ModelCallRecord]) -> frozenset[str]:
-        # A user's own agent has tools that no card lists: handoffs, sub-agents, tools of its own.
         given = self._door.tool_names if self._door is not None else frozenset()
+        on_wire = self._plan.card.tool_names_on_wire.on_wire
+        given = frozenset(on_wire(name) for name in given)
         return frozenset(name for call in calls for _, name in call.tool_calls) - given
 
     def _verdict(

@@ -20,6 +20,7 @@ from atp.protocol.spans import ParentSource, SpanEnd, SpanStart
 from atp.protocol.trace import CallIdSource, ToolCall
 from atp.store.rows import moment
 from atp.worker.link import Message
+from monitor.records.arguments import AlteredArguments, altered
 from monitor.tool_spans import EngineToolSpan, engine_tool_span
 from monitor.vocabulary import TOOL_CALL_ID, TOOL_CALL_ID_SOURCE
 
@@ -41,6 +42,7 @@ class Door:
 
     A tool that fails gives text for the model. `failure` holds what ends the attempt: what an
     environment raised that is broken, why a call could not be stored, or that the user's model failed.
+    `altered` holds the calls whose arguments are not those that the model wrote.
 
     Args:
         run_id: The attempt.
@@ -51,6 +53,7 @@ class Door:
 
     def __init__(self, run_id: str, trace_id: str, environment: Environment, store: CallStore) -> None:
         self.failure: BenchmarkError | StoreError | ModelCallFailed | None = None
+        self.altered: list[AlteredArguments] = []
         self._run_id = run_id
         self._trace_id = trace_id
         self._environment = environment
@@ -75,7 +78,11 @@ class Door:
         A result is given back only when the call and its span are durable.
         """
         sequence, self._sequence = self._sequence, self._sequence + 1
-        call_id = request["call_id"]
+        call_id, written = request["call_id"], request["announced"]
+        if written is not None and altered(written, request["arguments"]):
+            self.altered.append(AlteredArguments(call_id, request["name"], written, request["arguments"]))
+        else:
+            written = None
         span = engine_tool_span(
             run_id=self._run_id,
             trace_id=self._trace_id,
@@ -87,6 +94,7 @@ class Door:
             call_id=call_id if call_id is not None else f"call-{sequence}",
             call_id_source=CallIdSource.MODEL if call_id is not None else CallIdSource.BINDING,
             start_ns=time.time_ns(),
+            written=written,
         )
         self._store.post_record(span.bodies, [span.start])
         try:

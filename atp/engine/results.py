@@ -165,7 +165,7 @@ def _attempt(attempt: AttemptRow, cells: Mapping[str, CellRow]) -> dict[str, Any
         "monitored": trace.monitored,
         "checks": checks.model_dump(mode="json")
         if checks
-        else {"records": [], "possible": None, "agree": None, "differences": []},
+        else {"records": [], "possible": None, "agree": None, "differences": [], "native_behaviour": []},
         "native": dict(trace.native),
         "error": {"code": trace.error.code, "message": trace.error.message, "fault": trace.error.fault}
         if trace.error

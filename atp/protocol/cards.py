@@ -92,6 +92,18 @@ class FactorySource(Frozen):
     """The harness whose runner, instrument and environment serve it."""
 
 
+class WireNames(Frozen):
+    """What the binding's tools are called on the wire."""
+
+    prefix: str = ""
+    renamed: Mapping[str, str] = Field(default_factory=dict)
+    """Name at the binding -> name on the wire, for those that the prefix does not tell."""
+
+    def on_wire(self, name: str) -> str:
+        """The name that the model is given for a tool of the binding."""
+        return self.renamed.get(name, self.prefix + name)
+
+
 class HarnessCard(Frozen):
     """A harness at a glance, and how to load it. Factories are `module:attribute`."""
 
@@ -116,6 +128,14 @@ class HarnessCard(Frozen):
     """The extra that serves `--workers 0`."""
     owned_tools: tuple[str, ...] = ()
     """Tools on the wire that belong to the harness, not to the benchmark."""
+    tool_names_on_wire: WireNames = WireNames()
+    """What it makes of the names of the binding's tools."""
+    history: Literal["whole", "accepted", "free"] = "whole"
+    """Which of the replies before it each request holds: all; those whose calls the harness made, where it
+    shows no other; or whatever it likes, where it compacts its past. Agents of a user's own are free."""
+    calls_from_text: bool = False
+    """Whether it reads tool calls out of the text of a reply that announces none, and makes them under
+    ids of its own."""
     idiom: str = "plain"
     """How a scripted model has to say things to this harness."""
     schema_on_wire: str = "verbatim"

@@ -24,6 +24,17 @@ class ModelCallRecord:
     actor: str = "agent"
     retries: int | None = None
     """Tries of the same call that failed before, where the witness's own client counted them."""
+    failed_statuses: tuple[int, ...] = ()
+    """HTTP statuses of failed tries; only a model span has them, for the endpoint each try is a record."""
+    written_calls: tuple[str, ...] = ()
+    """Tools that the harness calls by what the model wrote as text; only a model span has them."""
+    request: str | None = None
+    """SHA-256 of the request's body: a request that is sent again has the same. Only the endpoint sees it."""
+    held: tuple[str, ...] | None = None
+    """Response ids of the earlier replies that the request carries back as replies of the model. Only the
+    endpoint sees them."""
+    pasted: tuple[str, ...] = ()
+    """Response ids of the earlier replies that it carries back in words of others instead: of a user, say."""
 
     @property
     def answered(self) -> bool:

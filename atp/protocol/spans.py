@@ -197,8 +197,15 @@ class Recorder(Protocol):
         """Within it a span of this trace is the current OTel span, in this thread and what takes a copy
         of its context. Not to be held across a `yield` of a generator."""
 
-    def announce(self, call_id: str, span: SpanHandle) -> None:
-        """A model span has asked for this tool call: it becomes the call's parent."""
+    def announce(self, call_id: str, span: SpanHandle, arguments: str | None = None) -> None:
+        """A model span has asked for this tool call: it becomes the call's parent.
+
+        Args:
+            call_id: The model's.
+            span: Of the reply.
+            arguments: As the model wrote them, where that is known; what the binding gets is held
+                against them.
+        """
 
     def failed(self, where: str, error: Exception) -> None:
         """Something could not be recorded: counted, and noted on the root span."""

@@ -84,6 +84,9 @@ class RecordCheck(Frozen):
     agree: bool | None = None
     """None when there was nothing to compare: absent is unavailable, never agreement."""
     differences: tuple[str, ...] = ()
+    """Each `code: sentence`, with ids and both values; the codes are those of `monitor.records.Code`."""
+    native_behaviour: tuple[str, ...] = ()
+    """What the harness does to calls by its own nature, in the same form; no difference of the records."""
 
 
 class TaskTrace(Frozen):

@@ -183,8 +183,9 @@ class LangGraphInstrument:
             *((each["id"] or "", each["name"]) for each in message.tool_calls),
             *invalid,
         ]
-        if reply.calls:
-            span.set_body(v.TOOL_CALL_TEXTS, {each.id: each.arguments for each in reply.calls})
+        texts = {each.id: each.arguments for each in reply.calls}
+        if texts:
+            span.set_body(v.TOOL_CALL_TEXTS, texts)
         if not announced:
             return
         span.set(v.ANNOUNCED_CALL_IDS, [call_id for call_id, _ in announced])
@@ -198,7 +199,7 @@ class LangGraphInstrument:
             span.set(v.REJECTED_CALL_IDS, refused)
         for call_id, _ in announced:
             if call_id:
-                self.recorder.announce(call_id, span)
+                self.recorder.announce(call_id, span, texts.get(call_id))
 
 
 @dataclass(slots=True)

@@ -179,7 +179,7 @@ class OpenAIAgentsInstrument:
                 span.set(v.REJECTED_CALL_IDS, refused)
         for each in reply.calls:
             if each.id:
-                self.recorder.announce(each.id, span)
+                self.recorder.announce(each.id, span, each.arguments)
 
 
 @dataclass(slots=True)

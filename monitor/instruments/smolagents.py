@@ -186,6 +186,9 @@ class SmolagentsInstrument:
         set_known(span, v.USAGE_CACHE_WRITE, usage.cache_write_tokens)
         set_known(span, v.USAGE_REASONING, usage.reasoning_tokens)
         if not reply.calls:
+            written = _written_call(call.tools, reply.text)
+            if written is not None:
+                span.set(v.WRITTEN_CALL_NAMES, [written])
             return
         span.set_body(v.TOOL_CALL_TEXTS, {each.id: each.arguments for each in reply.calls})
         span.set(v.ANNOUNCED_CALL_IDS, [each.id for each in reply.calls])
@@ -194,7 +197,7 @@ class SmolagentsInstrument:
         if refused:
             span.set(v.REJECTED_CALL_IDS, refused)
         for each in reply.calls:
-            self.recorder.announce(each.id, span)
+            self.recorder.announce(each.id, span, each.arguments)
 
 
 @dataclass(slots=True)
@@ -234,7 +237,22 @@ class ModelCall:
             return ChatReply()
 
 
-def _refused(tool: Any, arguments: str) -> bool:
+def _written_call(tools: Mapping[str, Any], text: str | None) -> str | None:
+    """The tool that smolagents will call by a reply's text, read as `Model.parse_tool_calls` reads it;
+    None where it will call none."""
+    if not tools or text is None:
+        return None
+    from smolagents.models import get_tool_call_from_text
+
+    try:
+        call = get_tool_call_from_text(text, "name", "arguments").function
+        name = str(call.name)
+    except Exception:  # noqa: BLE001  whatever it raises, no call is made
+        return None
+    return None if _refused(tools.get(name), call.arguments) else name
+
+
+def _refused(tool: Any, arguments: Any) -> bool:
     """Whether smolagents will answer the call itself, by the check it makes before calling a tool."""
     if tool is None:
         return True

@@ -117,6 +117,7 @@ class Scripted:
             ),
             usage=Usage(**planned.usage.model_dump()) if planned.usage else None,
             finish_reason=planned.finish_reason,
+            failed_tries=planned.failed_tries,
         )
 
 

@@ -75,6 +75,8 @@ class ScriptStep(Frozen):
     """Left out the endpoint counts simulated tokens."""
     finish_reason: FinishReason | None = None
     """Left out it follows from the reply."""
+    failed_tries: tuple[Annotated[int, Field(ge=400, le=599)], ...] = ()
+    """HTTP statuses: the first tries of the request get these in turn, and only the next one the reply."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

@@ -7,11 +7,13 @@ it costs through uvicorn with its pure Python parser.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import itertools
 import secrets
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,8 +26,9 @@ from aiohttp import ClientPayloadError, web
 from atp.models.scripted.dialects.dialect import Rendered, Reply, WireDialect
 from atp.models.scripted.dialects.routes import DIALECTS, ROUTES
 from atp.models.scripted.idiom import Idiom
+from atp.models.scripted.past_replies import CarriedBack, PastReplies
 from atp.models.scripted.policies import Policy
-from atp.models.scripted.steps import Refusal, counted_usage
+from atp.models.scripted.steps import Refusal, Step, counted_usage
 from atp.models.scripted.wire_log import WireLog
 from atp.protocol.errors import InvalidInput
 from atp.protocol.model import Dialect
@@ -52,6 +55,9 @@ class Session:
     actor: str
     model: str
     """What `GET models` lists."""
+    replies: PastReplies = field(default_factory=PastReplies)
+    tries: Counter[str] = field(default_factory=Counter)
+    """Digest of a request -> how often it came."""
     records: list[dict[str, Any]] = field(default_factory=list)
     """What the log got of this session, without the request bodies, for model calls only."""
     unrecorded: set[asyncio.Task[Any]] = field(default_factory=set)
@@ -196,6 +202,8 @@ class _Exchange:
         self._reply: Reply | None = None
         self._model: str | None = None
         self._body: bytes | None = None
+        self._digest: str | None = None
+        self._carried_back: CarriedBack | None = None
         self._stream = False
 
     async def answer(self) -> Rendered:
@@ -238,7 +246,13 @@ class _Exchange:
     def _reply_to(self, body: bytes, session: Session, dialect: WireDialect) -> Rendered:
         view = dialect.parse(body)
         self._model, self._stream = view.model, view.stream
-        step = session.idiom.say(session.policy.step(session.idiom.hear(view)), view)
+        heard = session.idiom.hear(view)
+        self._digest = hashlib.sha256(body).hexdigest()
+        self._carried_back = session.replies.within(heard.messages)
+        plain = session.policy.step(heard)
+        session.tries[self._digest] += 1
+        _fail_as_scripted(plain, session.tries[self._digest])
+        step = session.idiom.say(plain, view)
         self._reply = Reply(
             id=f"{dialect.id_prefix}{next(_IDS)}",
             model=view.model,
@@ -246,7 +260,9 @@ class _Exchange:
             step=step,
             usage=step.usage if step.usage is not None else counted_usage(step, view),
         )
-        return dialect.render(self._reply, view)
+        rendered = dialect.render(self._reply, view)
+        session.replies.add(self._digest, self._reply.id, plain)
+        return rendered
 
     def cut(self) -> None:
         """The request or its answer ended before its time: nobody got a whole reply."""
@@ -270,6 +286,9 @@ class _Exchange:
             if reply
             else [],
             "usage": reply.usage.model_dump() if reply else None,
+            "request": self._digest,
+            "held": self._carried_back.held if self._carried_back else None,
+            "pasted": self._carried_back.pasted if self._carried_back else (),
             "stream": self._stream,
             "start": self._start.isoformat(),
             "end": datetime.now(UTC).isoformat(),
@@ -277,6 +296,12 @@ class _Exchange:
         if self._body is not None:
             record["body"] = _readable(self._body)
         return record
+
+
+def _fail_as_scripted(step: Step, tries: int) -> None:
+    if tries <= len(step.failed_tries):
+        status = step.failed_tries[tries - 1]
+        raise Refusal(status, "scripted_failure", f"the script has try {tries} of this request fail")
 
 
 def _hung_up(request: web.BaseRequest) -> web.StreamResponse:

@@ -48,6 +48,8 @@ class Step:
     """Tokens as the script states them; None lets the endpoint count simulated ones."""
     finish_reason: FinishReason | None = None
     """None follows from the reply: `tool_calls` with calls, else `stop`."""
+    failed_tries: tuple[int, ...] = ()
+    """HTTP statuses that the first tries at this reply get instead of it."""
 
     @property
     def finish(self) -> FinishReason:

@@ -126,4 +126,7 @@ def model_call_of(record: Mapping[str, Any]) -> ModelCallRecord:
         tool_calls=tuple((call["id"], call["name"]) for call in record["tool_calls"]),
         http_status=record["status"],
         actor=record["actor"],
+        request=record["request"],
+        held=None if record["held"] is None else tuple(record["held"]),
+        pasted=tuple(record["pasted"]),
     )

@@ -217,7 +217,8 @@ async def test_a_model_call_that_fails_is_a_failed_span_and_the_exception_passes
     assert model.error_type is not None
     assert "broken" in (model.error_message or "")
     assert len(model.events) == 3  # the SDK's first try and its two retries
-    assert model_calls(run.sink.ends) == [ModelCallRecord(None, None, Usage(), retries=2)]
+    failed = ModelCallRecord(None, None, Usage(), retries=2, failed_statuses=(500, 500, 500))
+    assert model_calls(run.sink.ends) == [failed]
 
 
 async def test_what_came_of_a_broken_stream_is_kept(foreign_endpoint: ForeignEndpoint) -> None:

@@ -182,7 +182,8 @@ async def test_a_model_call_that_fails_is_a_failed_span_with_what_was_asked(
         {"role": "user", "parts": [{"type": "text", "content": "How is the weather?"}]}
     ]
     assert messages(run, model, v.TOOL_DEFINITIONS) == foreign_endpoint.requests[0].body["tools"]
-    assert model_calls(run.sink.ends) == [ModelCallRecord(None, None, Usage(), retries=0)]
+    failed = ModelCallRecord(None, None, Usage(), retries=0, failed_statuses=(400,))
+    assert model_calls(run.sink.ends) == [failed]
 
 
 @pytest.mark.parametrize("api", [CHAT_STREAM, RESPONSES_STREAM], ids=["chat", "responses"])

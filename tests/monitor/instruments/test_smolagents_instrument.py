@@ -179,7 +179,8 @@ async def test_a_model_call_that_fails_is_a_failed_span_and_the_exception_passes
     )
     assert model.error_type == "openai.InternalServerError"
     assert "busy" in (model.error_message or "")
-    assert model_calls(run.sink.ends) == [ModelCallRecord(None, None, Usage(), retries=2)]
+    failed = ModelCallRecord(None, None, Usage(), retries=2, failed_statuses=(500, 500, 500))
+    assert model_calls(run.sink.ends) == [failed]
 
 
 async def test_a_connection_that_breaks_is_a_failed_try(foreign_endpoint: ForeignEndpoint) -> None:

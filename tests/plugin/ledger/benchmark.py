@@ -19,11 +19,11 @@ from ledger import accounts
 from ledger.tasks import tasks
 from ledger.tools import TOOLS
 
-DEFAULTS = {"seed": 7, "tasks": 24}
+DEFAULTS = {"seed": 7, "tasks": 24, "lines": 2}
 
 
 class LedgerBenchmark(Benchmark):
-    """Accounts with state, tools that refuse, a user of two turns; graded by the state left behind."""
+    """Accounts with state, tools that refuse, a user of some lines; graded by the state left behind."""
 
     card = BenchmarkCard(
         name="ledger",
@@ -55,7 +55,7 @@ class LedgerBenchmark(Benchmark):
                 numbers[key] = int(value)
             except ValueError as error:
                 raise InvalidInput(f"ledger: {key}={value!r} is not a whole number") from error
-        self._tasks = tasks(numbers["tasks"], numbers["seed"])
+        self._tasks = tasks(numbers["tasks"], numbers["seed"], numbers["lines"])
         self._lines = {item.task.task_id: item.lines for item in self._tasks}
 
     def load(self, data: Path | None) -> Sequence[TaskInput]:
@@ -94,7 +94,7 @@ class LedgerEnvironment(Environment):
 
     def __init__(self, state: Mapping[str, Any], lines: Sequence[str]) -> None:
         self.state = accounts.copied(state)
-        self.user = TwoTurnUser(lines) if lines else None
+        self.user = LinesUser(lines) if lines else None
 
     async def execute(self, name: str, arguments: dict[str, Any]) -> JsonValue:
         """See `Environment.execute`."""
@@ -118,7 +118,7 @@ class LedgerEnvironment(Environment):
                 return result
 
 
-class TwoTurnUser(User):
+class LinesUser(User):
     """Says its lines one after the other, whatever the agent says, then ends the conversation."""
 
     def __init__(self, lines: Sequence[str]) -> None:

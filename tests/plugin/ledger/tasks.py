@@ -23,12 +23,12 @@ class LedgerTask:
     """Empty when there is no user: the instruction then says it all."""
 
 
-def tasks(count: int, seed: int) -> Sequence[LedgerTask]:
-    """`count` tasks, every second one a dialogue."""
-    return [_task(index, random.Random(f"{seed}:{index}")) for index in range(count)]
+def tasks(count: int, seed: int, lines: int = 2) -> Sequence[LedgerTask]:
+    """`count` tasks, every second one a dialogue of so many lines, two at least."""
+    return [_task(index, random.Random(f"{seed}:{index}"), lines) for index in range(count)]
 
 
-def _task(index: int, rng: random.Random) -> LedgerTask:
+def _task(index: int, rng: random.Random, lines: int) -> LedgerTask:
     currency = rng.choice(CURRENCIES)
     state = accounts.new_state()
     first, second = (
@@ -60,7 +60,7 @@ def _task(index: int, rng: random.Random) -> LedgerTask:
                 outputs=(str(paid + moved),),
             ),
         ),
-        requests if dialogue else (),
+        (*requests, *["Tell me the balance once more."] * (lines - len(requests))) if dialogue else (),
     )
 
 

@@ -17,6 +17,9 @@ CARD = HarnessCard(
     distribution="atp-test-plugin",
     soft_turn_limit="counts model calls of the whole conversation; stops before the next one, no call more",
     options={
+        "retries": "try again this often when the endpoint fails with 5xx; 0 by default",
+        "tool_prefix": "put this before the names of tools on the wire",
+        "call_ids": "none: hand no call id to the binding",
         "print": "print this text before the first model call",
         "write_fd1": "write this text to descriptor 1 before the first model call",
         "exit": "end the process with this code before the first model call",

@@ -35,6 +35,14 @@ class ThinLoopInstrument:
         self._open.add(span)
         return span
 
+    def tried(self, span: SpanHandle, failed: int) -> None:
+        """The request goes out, after so many tries that failed."""
+        span.set(vocabulary.RETRIES, failed)
+
+    def refused(self, span: SpanHandle, status: int) -> None:
+        """The endpoint answered with an error, and the request goes out again."""
+        span.event(vocabulary.FAILED_TRY, {"http.status_code": status})
+
     def answered(self, span: SpanHandle, reply: Mapping[str, Any]) -> None:
         """The model has answered; its tool calls are announced."""
         choice = reply["choices"][0]
@@ -50,7 +58,7 @@ class ThinLoopInstrument:
             span.set(vocabulary.ANNOUNCED_CALL_NAMES, [call["function"]["name"] for call in calls])
         span.set_messages(vocabulary.OUTPUT_MESSAGES, [_message(choice["message"])])
         for call in calls:
-            self._recorder.announce(call["id"], span)
+            self._recorder.announce(call["id"], span, call["function"]["arguments"])
         self._end(span, None)
 
     def failed(self, span: SpanHandle, error: BaseException) -> None:

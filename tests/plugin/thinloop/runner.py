@@ -10,10 +10,11 @@ from pydantic import JsonValue
 
 from atp.protocol.binding import AgentBinding
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
+from atp.protocol.spans import SpanHandle
 from atp.protocol.status import StopReason
 from atp.protocol.task import Part, TextPart
 from atp.protocol.trace import Usage
-from thinloop.chat_client import ChatClient
+from thinloop.chat_client import ChatClient, ChatHttpError
 from thinloop.instrument import ThinLoopInstrument
 from thinloop.misbehaviour import misbehave
 
@@ -37,6 +38,8 @@ class ThinLoopConversation:
             context.model.base_url, context.model.api_key.get_secret_value(), context.limits.model_timeout
         )
         self._instrument = context.instrument if isinstance(context.instrument, ThinLoopInstrument) else None
+        self._prefix = str(context.options.get("tool_prefix", ""))
+        self._hands_on_ids = context.options.get("call_ids") != "none"
         self._calls_made = 0
         self._messages: list[dict[str, Any]] = []
         if binding.system_prompt is not None:
@@ -71,7 +74,7 @@ class ThinLoopConversation:
                 {
                     "type": "function",
                     "function": {
-                        "name": tool.name,
+                        "name": self._prefix + tool.name,
                         "description": tool.description,
                         "parameters": tool.parameters,
                     },
@@ -85,7 +88,7 @@ class ThinLoopConversation:
             request["max_completion_tokens"] = sampling.max_output_tokens
         span = await self._instrument.asked(request) if self._instrument else None
         try:
-            reply = await self._client.complete(request)
+            reply = await self._tried(request, span)
         except BaseException as error:
             if self._instrument and span:
                 self._instrument.failed(span, error)
@@ -95,6 +98,20 @@ class ThinLoopConversation:
             self._instrument.answered(span, reply)
         return reply
 
+    async def _tried(self, request: dict[str, Any], span: SpanHandle | None) -> dict[str, Any]:
+        most = int(self._context.options.get("retries", 0))
+        for failed in range(most + 1):
+            if self._instrument and span:
+                self._instrument.tried(span, failed)
+            try:
+                return await self._client.complete(request)
+            except ChatHttpError as error:
+                if error.status_code < 500 or failed == most:
+                    raise
+                if self._instrument and span:
+                    self._instrument.refused(span, error.status_code)
+        raise AssertionError("the last try returns or raises")
+
     async def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         text = call["function"]["arguments"]
         try:
@@ -102,7 +119,9 @@ class ThinLoopConversation:
         except ValueError:
             content = f"the arguments are no JSON: {text}"
         else:
-            content = (await self._binding.call(call["function"]["name"], arguments, call["id"])).text
+            name = call["function"]["name"].removeprefix(self._prefix)
+            call_id = call["id"] if self._hands_on_ids else None
+            content = (await self._binding.call(name, arguments, call_id)).text
         return {"role": "tool", "tool_call_id": call["id"], "content": content}
 
     def _reply(self, replies: Sequence[Mapping[str, Any]], text: str | None, stop: StopReason) -> Reply:

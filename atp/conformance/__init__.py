@@ -1,0 +1,1 @@
+"""What every benchmark and every harness must show, as package code."""
