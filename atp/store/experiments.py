@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, insert, update
 
 from atp.protocol.json_text import encode
 from atp.protocol.task import TaskInput
@@ -47,6 +47,26 @@ def creation(
         )
 
     return Operation(bodies=bodies, transaction=transaction)
+
+
+def mixing(experiment_id: str, cell_ids: Sequence[str], differences: Sequence[str]) -> Operation:
+    """The operation that marks cells as made of unlike attempts, and says in the journal why."""
+
+    def transaction(connection: Connection) -> None:
+        connection.execute(
+            update(cells)
+            .where(cells.c.experiment_id == experiment_id, cells.c.id.in_(cell_ids))
+            .values(mixed=True)
+        )
+        note(
+            connection,
+            "drift_allowed",
+            experiment_id,
+            None,
+            {"cells": list(cell_ids), "differences": list(differences)},
+        )
+
+    return Operation(transaction=transaction)
 
 
 def _tasks(new_slots: Sequence[NewSlot]) -> tuple[list[str], list[Body]]:

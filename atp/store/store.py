@@ -84,6 +84,18 @@ class Store(StoreReader):
         """Store an experiment with all of its cells, slots and tasks."""
         await self.writer.submit(lambda: experiments.creation(experiment, cells, slots))
 
+    async def mark_mixed(
+        self, experiment_id: str, cell_ids: Sequence[str], differences: Sequence[str]
+    ) -> None:
+        """Mark cells as made of unlike attempts.
+
+        Args:
+            experiment_id: The experiment.
+            cell_ids: Which of its cells.
+            differences: What changed, for the journal.
+        """
+        await self.writer.submit(lambda: experiments.mixing(experiment_id, cell_ids, differences))
+
     async def acquire_lease(
         self,
         experiment_id: str,
