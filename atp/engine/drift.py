@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from atp.store.rows import CellRow
+
 MOST_NAMED = 20
 """Differences that a refusal names; it counts the rest."""
 
@@ -14,15 +16,25 @@ MOST_NAMED = 20
 class Difference:
     """One value of a frozen definition that is another one now."""
 
-    field: str
-    """Where it stands: `options.limits.max_turns`, `cells.0.sdk.langgraph`."""
+    path: tuple[str, ...]
+    """Where it stands: `("options", "limits", "max_turns")`, `("cells", "0", "sdk", "langgraph")`."""
     then: Any
     """None also where there was no such field."""
     now: Any
     """None also where there is no such field any more."""
 
     def __str__(self) -> str:
-        return f"{self.field}: was {_shown(self.then)}, is {_shown(self.now)}"
+        return f"{'.'.join(self.path)}: was {_shown(self.then)}, is {_shown(self.now)}"
+
+    def touches(self, cell: CellRow) -> bool:
+        """Whether attempts of a cell made before and after it are unlike."""
+        match self.path:
+            case ("cells", index, *_):
+                return index == str(cell.index)
+            case ("tasks", benchmark, *_):
+                return benchmark == cell.benchmark
+            case _:
+                return True
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
@@ -32,7 +44,7 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[Differe
         then: As frozen.
         now: Made anew by the same rule; JSON data, both.
     """
-    return list(_differences("", then, now))
+    return list(_differences((), then, now))
 
 
 def refusal(experiment_id: str, found: Sequence[Difference]) -> str:
@@ -50,13 +62,13 @@ def refusal(experiment_id: str, found: Sequence[Difference]) -> str:
     )
 
 
-def _differences(path: str, then: Any, now: Any) -> Iterator[Difference]:
+def _differences(path: tuple[str, ...], then: Any, now: Any) -> Iterator[Difference]:
     if isinstance(then, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys((*then, *now)):
-            yield from _differences(f"{path}.{key}" if path else str(key), then.get(key), now.get(key))
+            yield from _differences((*path, str(key)), then.get(key), now.get(key))
     elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
         for index, (left, right) in enumerate(zip(then, now, strict=True)):
-            yield from _differences(f"{path}.{index}", left, right)
+            yield from _differences((*path, str(index)), left, right)
     elif type(then) is not type(now) or then != now:
         yield Difference(path, then, now)
 

@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from atp.engine.drift import refusal
 from atp.engine.home import home
 from atp.engine.plan import Plan, resolve
-from atp.engine.resume import changed_agents, fresh, options_of, remaining
+from atp.engine.resume import drift, fresh, options_of, remaining
 from atp.engine.run import Run, RunEvents
 from atp.protocol.errors import NotReady
 from atp.store.store import Store
@@ -26,26 +27,36 @@ async def start(store: Store, plan: Plan, events: RunEvents, on_start: OnStart) 
 
 
 async def resume(
-    store: Store, ref: str | None, pace: Mapping[str, Any], events: RunEvents, on_start: OnStart
+    store: Store,
+    ref: str | None,
+    changes: Mapping[str, Any],
+    events: RunEvents,
+    on_start: OnStart,
+    *,
+    allow_drift: bool = False,
 ) -> str:
     """Grade what is ungraded and run the slots that have no gradable attempt.
 
     Args:
         store: Open for writing.
         ref: The experiment; None is the newest.
-        pace: Options that may be chosen anew: `concurrency`, `workers`, `python`, `retries`.
+        changes: Options that are given anew, see `options_of`: those of `FREE_ON_RESUME` as one likes,
+            others have to be what they were, or `allow_drift` is asked for.
         events: Who watches.
         on_start: Gets the run before it starts.
+        allow_drift: Go on although something that can change an outcome has changed; the cells it
+            touches are marked as mixed.
 
     Returns:
         The experiment's id.
 
     Raises:
-        NotReady: Something it needs is missing now.
+        NotReady: Something it needs is missing now, or (`drift`) is another than it was frozen with.
+        InvalidInput: A change that would make other attempts.
         UnknownName: There is no such experiment.
     """
     experiment = store.experiment(ref)
-    options = options_of(experiment, pace)
+    options = options_of(experiment, changes)
     cells = store.cells(experiment.id)
     pairings = {
         cell.id: resolve(options, cell.benchmark, cell.harness, cell.model, os.environ) for cell in cells
@@ -53,9 +64,14 @@ async def resume(
     work = remaining(store, experiment, pairings)
     if work.slots:
         problems = dict.fromkeys(problem for pairing in pairings.values() for problem in pairing.problems)
-        problems.update(dict.fromkeys(changed_agents(cells, pairings)))
         if problems:
             raise NotReady("\n".join(problems))
+    found = drift(experiment, cells, options, pairings, work) if work.slots or work.ungraded else []
+    if found and not allow_drift:
+        raise NotReady(refusal(experiment.id, found), code="drift")
+    if found:
+        mixed = [cell.id for cell in cells if any(difference.touches(cell) for difference in found)]
+        await store.mark_mixed(experiment.id, mixed, [str(difference) for difference in found])
     run = Run(store, work, options, os.environ, home() / "logs" / experiment.id, events)
     on_start(run)
     await run.run()

@@ -53,3 +53,6 @@ class RunOptions(Frozen):
 
 FREE_ON_RESUME = ("concurrency", "workers", "python", "retries", "name")
 """Options that say how to run, not what."""
+
+WHAT_THERE_IS = ("benchmarks", "harnesses", "models", "count", "seed", "tasks", "repeats")
+"""Options that say which cells and slots an experiment has."""

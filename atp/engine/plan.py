@@ -7,14 +7,12 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import product
-from typing import Any
 
 import rfc8785
 
 from atp import registry
-from atp.engine import environments
+from atp.engine.definition import cell_definition, experiment_definition
 from atp.engine.options import RunOptions
 from atp.engine.sampling import sample, select
 from atp.engine.user_pairing import NOOP
@@ -22,7 +20,6 @@ from atp.models.ref import ModelRef
 from atp.models.scripted.policies import policy_for
 from atp.models.scripted.script import Script
 from atp.protocol.errors import InvalidInput, NotReady
-from atp.protocol.json_text import encode
 from atp.protocol.task import TaskInput
 from atp.store.rows import CellRow, ExperimentRow, NewSlot
 
@@ -63,7 +60,7 @@ def plan(options: RunOptions, environ: Mapping[str, str]) -> Plan:
     if problems:
         raise NotReady("\n".join(problems))
     experiment_id = f"exp-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-    tasks = {name: _tasks(options, name, pairings) for name in options.benchmarks}
+    tasks = chosen_tasks(options, pairings)
     cells = [
         PlannedCell(_cell_row(experiment_id, index, pairing), pairing, tasks[pairing.benchmark_name])
         for index, pairing in enumerate(pairings)
@@ -72,7 +69,7 @@ def plan(options: RunOptions, environ: Mapping[str, str]) -> Plan:
         _check_script(cell, cell.pairing.model)
         _check_script(cell, cell.pairing.user_model)
     _check_ending(options)
-    definition = _definition(options, cells)
+    definition = experiment_definition(options, pairings, tasks)
     experiment = ExperimentRow(
         id=experiment_id,
         name=options.name,
@@ -102,10 +99,24 @@ def resolve(
     )
 
 
-def _tasks(options: RunOptions, name: str, pairings: Sequence[registry.Pairing]) -> list[TaskInput]:
-    pairing = next(pairing for pairing in pairings if pairing.benchmark_name == name)
-    loaded = pairing.benchmark.load(pairing.data)
-    return select(loaded, options.tasks) if options.tasks else sample(loaded, options.count, options.seed)
+def chosen_tasks(
+    options: RunOptions, pairings: Sequence[registry.Pairing]
+) -> Mapping[str, Sequence[TaskInput]]:
+    """Benchmark -> the tasks that these options choose of it.
+
+    Raises:
+        UnknownName: There is no task of a name that was asked for.
+    """
+    tasks: dict[str, Sequence[TaskInput]] = {}
+    for pairing in pairings:
+        if pairing.benchmark_name not in tasks:
+            loaded = pairing.benchmark.load(pairing.data)
+            tasks[pairing.benchmark_name] = (
+                select(loaded, options.tasks)
+                if options.tasks
+                else sample(loaded, options.count, options.seed)
+            )
+    return tasks
 
 
 def _cell_row(experiment_id: str, index: int, pairing: registry.Pairing) -> CellRow:
@@ -118,44 +129,8 @@ def _cell_row(experiment_id: str, index: int, pairing: registry.Pairing) -> Cell
         model=str(pairing.model),
         simulated=pairing.simulated,
         mixed=False,
-        definition=_cell_definition(pairing),
+        definition=cell_definition(pairing),
     )
-
-
-def _cell_definition(pairing: registry.Pairing) -> dict[str, Any]:
-    card = pairing.benchmark.card
-    python = pairing.environment.python
-    assert python is not None  # a pairing without problems has an interpreter
-    packages = environments.packages(python)
-    factory = pairing.harness.factory
-    return {
-        "benchmark": pairing.benchmark_name,
-        "dataset": {
-            "id": card.dataset,
-            "config": card.config,
-            "split": card.split,
-            "revision": card.revision,
-        },
-        "grader_version": pairing.benchmark.grader_version,
-        "harness": pairing.harness.name,
-        "sdk": {pairing.harness.package: packages.get(pairing.harness.package)},
-        "factory": None if factory is None else {"path": factory.path, "sha256": factory.sha256},
-        "model": str(pairing.model),
-        "script": _script_digest(pairing.model),
-        "dialect": pairing.dialect,
-        "user": _user_definition(pairing),
-    }
-
-
-def _user_definition(pairing: registry.Pairing) -> dict[str, Any] | None:
-    if pairing.user_model is None:
-        return None
-    data = pairing.benchmark.card.user_data
-    return {
-        "model": str(pairing.user_model),
-        "script": _script_digest(pairing.user_model),
-        "data": None if data is None else data.sha256,
-    }
 
 
 def _check_script(cell: PlannedCell, model: ModelRef | None) -> None:
@@ -172,24 +147,6 @@ def _check_script(cell: PlannedCell, model: ModelRef | None) -> None:
 def _check_ending(options: RunOptions) -> None:
     if options.user_model == NOOP and options.limits.max_turns is None:
         raise InvalidInput(f"user model {NOOP!r} never ends a conversation: give --max-turns as well")
-
-
-def _script_digest(model: ModelRef) -> str | None:
-    path = model.script_path
-    return None if path is None else hashlib.sha256(Script.load(path).model_dump_json().encode()).hexdigest()
-
-
-def _definition(options: RunOptions, cells: Sequence[PlannedCell]) -> dict[str, Any]:
-    tasks = {cell.pairing.benchmark_name: cell.tasks for cell in cells}
-    return {
-        "atp_version": version("agent-task-protocol"),
-        "options": options.frozen(),
-        "cells": [dict(cell.row.definition) for cell in cells],
-        "tasks": {
-            name: {task.task_id: hashlib.sha256(encode(task)).hexdigest() for task in chosen}
-            for name, chosen in tasks.items()
-        },
-    }
 
 
 def _interleaved_slots(cells: Sequence[PlannedCell], repeats: int) -> list[NewSlot]:

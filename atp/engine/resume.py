@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from atp.engine.options import RunOptions
-from atp.engine.plan import Plan
+from atp.engine.definition import experiment_definition, grading_definition
+from atp.engine.drift import Difference, differences
+from atp.engine.options import WHAT_THERE_IS, RunOptions
+from atp.engine.plan import Plan, chosen_tasks
 from atp.engine.run import OpenSlot, Ungraded, Work
+from atp.protocol.errors import InvalidInput
 from atp.registry import Pairing
 from atp.store.rows import AttemptRow, CellRow, ExperimentRow
 from atp.store.store import Store
@@ -21,22 +25,59 @@ def fresh(plan: Plan) -> Work:
     )
 
 
-def options_of(experiment: ExperimentRow, pace: Mapping[str, object]) -> RunOptions:
-    """The options an experiment was frozen with, and those that may be chosen anew."""
-    return RunOptions.model_validate({**experiment.definition["options"], "name": experiment.name, **pace})
+def options_of(experiment: ExperimentRow, changes: Mapping[str, Any]) -> RunOptions:
+    """The options an experiment was frozen with, and those that are chosen anew.
 
+    Args:
+        experiment: As stored.
+        changes: Fields of `RunOptions`; of a nested one (`limits`) only what is another now.
 
-def changed_agents(cells: Sequence[CellRow], pairings: Mapping[str, Pairing]) -> list[str]:
-    """The agents of the user's own whose source is not the one that the experiment was frozen with."""
-    problems = []
-    for cell in cells:
-        factory = pairings[cell.id].harness.factory
-        if factory is not None and factory.sha256 != cell.definition["factory"]["sha256"]:
-            problems.append(
-                f"harness {cell.harness!r}: {factory.file} has changed since the experiment began; "
-                "bring the old file back, or start a new experiment"
+    Raises:
+        InvalidInput: One that says which attempts there are at all.
+    """
+    frozen = {**experiment.definition["options"], "name": experiment.name}
+    options = RunOptions.model_validate(_merged(frozen, changes))
+    before = RunOptions.model_validate(frozen)
+    for field in WHAT_THERE_IS:
+        then, now = getattr(before, field), getattr(options, field)
+        if then != now:
+            raise InvalidInput(
+                f"{field} of experiment {experiment.id} was {then!r} and cannot become {now!r}: "
+                "that makes other attempts, so start a new experiment"
             )
-    return problems
+    return options
+
+
+def drift(
+    experiment: ExperimentRow,
+    cells: Sequence[CellRow],
+    options: RunOptions,
+    pairings: Mapping[str, Pairing],
+    work: Work,
+) -> list[Difference]:
+    """What is no longer as it was frozen, as far as the work that is left depends on it.
+
+    Args:
+        experiment: As stored.
+        cells: Its cells, in order.
+        options: To go on with.
+        pairings: By cell id; ready to run where there are slots to run.
+        work: What is left.
+    """
+    frozen = experiment.definition
+    ordered = [pairings[cell.id] for cell in cells]
+    if work.slots:
+        now = experiment_definition(options, ordered, chosen_tasks(options, ordered))
+        return differences(frozen, now)
+    grading = [grading_definition(pairing) for pairing in ordered]
+    before = [{key: cell.get(key) for key in now} for cell, now in zip(frozen["cells"], grading, strict=True)]
+    return differences({"cells": before}, {"cells": grading})
+
+
+def _merged(frozen: Any, changes: Any) -> Any:
+    if isinstance(frozen, Mapping) and isinstance(changes, Mapping):
+        return {**frozen, **{key: _merged(frozen.get(key), value) for key, value in changes.items()}}
+    return changes
 
 
 def remaining(store: Store, experiment: ExperimentRow, pairings: Mapping[str, Pairing]) -> Work:

@@ -66,11 +66,16 @@ class Lab:
             await start(store, planned, self.watched, on_start or _ignore)
         return self.results(planned.experiment.id)
 
-    async def resume(self, experiment: str | None = None, **pace: Any) -> dict[str, Any]:
+    async def resume(
+        self, experiment: str | None = None, *, allow_drift: bool = False, **changes: Any
+    ) -> dict[str, Any]:
         """Resume an experiment and give its results."""
         self.watched = Watched()
         with Store.open(self.url) as store:
-            experiment_id = await resume(store, experiment, {"retries": 0, **pace}, self.watched, _ignore)
+            changes = {"retries": 0, **changes}
+            experiment_id = await resume(
+                store, experiment, changes, self.watched, _ignore, allow_drift=allow_drift
+            )
         return self.results(experiment_id)
 
     def results(self, experiment_id: str) -> dict[str, Any]:
