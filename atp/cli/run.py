@@ -119,7 +119,7 @@ def run(
         retries=retries,
         **options_by_owner(option or [], ("benchmark", "harness")),
     )
-    planned = plan(options, os.environ)
+    planned = plan(options, os.environ, settings.db)
     if dry_run:
         _print_plan(settings, planned)
         return

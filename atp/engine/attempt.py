@@ -66,13 +66,15 @@ class Attempt:
         run_id: Its identity.
         trace_id: 32 hexadecimal digits.
         task: With its gold, which stays here.
+        repeat: Which of the task's slots, from 0.
         plan: What the cell says.
     """
 
-    def __init__(self, run_id: str, trace_id: str, task: TaskInput, plan: AttemptPlan) -> None:
+    def __init__(self, run_id: str, trace_id: str, task: TaskInput, repeat: int, plan: AttemptPlan) -> None:
         self.run_id = run_id
         self.trace_id = trace_id
         self._task = task
+        self._repeat = repeat
         self._plan = plan
         self._loop = asyncio.get_running_loop()
         self._door: Door | None = None
@@ -101,10 +103,10 @@ class Attempt:
         try:
             if self._plan.user is not None:
                 self._user = await self._plan.user.open(
-                    self.run_id, self.trace_id, self._task, self._plan.store
+                    self.run_id, self.trace_id, self._task, self._repeat, self._plan.store
                 )
             environment = await self._open_environment()
-            session = await self._plan.source.open(self.run_id, self._task)
+            session = await self._plan.source.open(self.run_id, self._task, self._repeat)
             try:
                 await begun
                 outcome = await self._agent_phase(environment, session)

@@ -12,18 +12,21 @@ from typing import Any
 from atp import registry
 from atp.engine import environments
 from atp.engine.options import RunOptions
-from atp.models.ref import ModelRef
-from atp.models.scripted.script import Script
+from atp.engine.scripts import script_digest
 from atp.protocol.benchmark import Benchmark
 from atp.protocol.json_text import encode
 from atp.protocol.task import TaskInput
+from atp.store.reader import StoreReader
 
 BUILT_IN = "adapters.benchmarks"
 """The package that holds the benchmarks that come with ATP, each a module or a package of its own."""
 
 
 def experiment_definition(
-    options: RunOptions, pairings: Sequence[registry.Pairing], tasks: Mapping[str, Sequence[TaskInput]]
+    options: RunOptions,
+    pairings: Sequence[registry.Pairing],
+    tasks: Mapping[str, Sequence[TaskInput]],
+    stored: StoreReader | None,
 ) -> dict[str, Any]:
     """The definition of an experiment.
 
@@ -31,19 +34,25 @@ def experiment_definition(
         options: What was asked for.
         pairings: One for each cell, ready to run.
         tasks: Benchmark -> its chosen tasks.
+        stored: Holds the runs that replays repeat; may be None where there is no replay.
     """
     return {
         "atp_version": version("agent-task-protocol"),
         "options": options.frozen(),
-        "cells": [cell_definition(pairing) for pairing in pairings],
+        "cells": [
+            _cell_definition(pairing, tasks[pairing.benchmark_name], options.repeats, stored)
+            for pairing in pairings
+        ],
         "tasks": {
             name: {task.task_id: task_digest(task) for task in chosen} for name, chosen in tasks.items()
         },
     }
 
 
-def cell_definition(pairing: registry.Pairing) -> dict[str, Any]:
-    """The definition of one cell, its pairing ready to run."""
+def _cell_definition(
+    pairing: registry.Pairing, tasks: Sequence[TaskInput], repeats: int, stored: StoreReader | None
+) -> dict[str, Any]:
+    user = pairing.user_model
     python = pairing.environment.python
     assert python is not None  # a pairing without problems has an interpreter
     packages = environments.packages(python)
@@ -54,9 +63,17 @@ def cell_definition(pairing: registry.Pairing) -> dict[str, Any]:
         "sdk": {name: packages.get(name) for name in dict.fromkeys((card.package, card.distribution))},
         "factory": None if factory is None else {"path": factory.path, "sha256": factory.sha256},
         "model": str(pairing.model),
-        "script": _script_digest(pairing.model),
+        "script": script_digest(pairing.model, pairing, tasks, repeats, stored),
         "dialect": None if pairing.dialect is None else str(pairing.dialect),
-        "user": _user_definition(pairing),
+        "user": None
+        if user is None
+        else {
+            "model": str(user),
+            "script": script_digest(user, pairing, tasks, repeats, stored),
+            "data": None
+            if pairing.benchmark.card.user_data is None
+            else pairing.benchmark.card.user_data.sha256,
+        },
     }
 
 
@@ -79,22 +96,6 @@ def grading_definition(pairing: registry.Pairing) -> dict[str, Any]:
 def task_digest(task: TaskInput) -> str:
     """SHA-256 of a task, gold included."""
     return hashlib.sha256(encode(task)).hexdigest()
-
-
-def _user_definition(pairing: registry.Pairing) -> dict[str, Any] | None:
-    if pairing.user_model is None:
-        return None
-    data = pairing.benchmark.card.user_data
-    return {
-        "model": str(pairing.user_model),
-        "script": _script_digest(pairing.user_model),
-        "data": None if data is None else data.sha256,
-    }
-
-
-def _script_digest(model: ModelRef) -> str | None:
-    path = model.script_path
-    return None if path is None else hashlib.sha256(Script.load(path).model_dump_json().encode()).hexdigest()
 
 
 def _sources_digest(benchmark: type[Benchmark]) -> str:

@@ -66,7 +66,7 @@ async def resume(
         problems = dict.fromkeys(problem for pairing in pairings.values() for problem in pairing.problems)
         if problems:
             raise NotReady("\n".join(problems))
-    found = drift(experiment, cells, options, pairings, work) if work.slots or work.ungraded else []
+    found = drift(experiment, cells, options, pairings, work, store) if work.slots or work.ungraded else []
     if found and not allow_drift:
         raise NotReady(refusal(experiment.id, found), code="drift")
     if found:

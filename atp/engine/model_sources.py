@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from atp.engine.recordings import Recordings, SlotKey
 from atp.models.providers import provider_endpoint
 from atp.models.ref import ModelRef
 from atp.models.scripted.endpoint import ScriptedEndpoint, ScriptedSession
-from atp.models.scripted.policies import policy_for
+from atp.models.scripted.policies import policy_for, replay_policy
 from atp.models.scripted.script import Script
 from atp.protocol.model import Dialect, ModelEndpoint
 from atp.protocol.records import ModelCallRecord
@@ -30,8 +32,8 @@ class ModelSession(Protocol):
 class ModelSource(Protocol):
     """Gives every attempt its model."""
 
-    async def open(self, run_id: str, task: TaskInput) -> ModelSession:
-        """A session for one attempt."""
+    async def open(self, run_id: str, task: TaskInput, repeat: int) -> ModelSession:
+        """A session for one attempt at the task's slot of this number, from 0."""
 
 
 class ProviderSource:
@@ -40,7 +42,7 @@ class ProviderSource:
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self.endpoint = endpoint
 
-    async def open(self, run_id: str, task: TaskInput) -> ModelSession:
+    async def open(self, run_id: str, task: TaskInput, repeat: int) -> ModelSession:
         """See `ModelSource.open`."""
         return self
 
@@ -76,11 +78,37 @@ class ScriptedSource:
         self._dialect = dialect
         self._actor = actor
 
-    async def open(self, run_id: str, task: TaskInput) -> ModelSession:
+    async def open(self, run_id: str, task: TaskInput, repeat: int) -> ModelSession:
         """See `ModelSource.open`."""
         policy = policy_for(self._model, task, self._script)
         name = run_id if self._actor is Actor.AGENT else f"{run_id}.{self._actor}"
         session = await self._endpoint.open(name, policy=policy, idiom=self._idiom, actor=self._actor)
+        return _ScriptedModelSession(session, session.model_endpoint(self._dialect, str(self._model)))
+
+
+class ReplaySource:
+    """A stored run, repeated by the scripted endpoint.
+
+    Args:
+        endpoint: The running endpoint process.
+        recordings: Of the cell.
+        model: A replay.
+        dialect: The wire format.
+    """
+
+    def __init__(
+        self, endpoint: ScriptedEndpoint, recordings: Recordings, model: ModelRef, dialect: Dialect
+    ) -> None:
+        self._endpoint = endpoint
+        self._recordings = recordings
+        self._model = model
+        self._dialect = dialect
+
+    async def open(self, run_id: str, task: TaskInput, repeat: int) -> ModelSession:
+        """See `ModelSource.open`."""
+        slot = SlotKey(task.task_id, repeat)
+        policy = await asyncio.to_thread(lambda: replay_policy(self._recordings.recording(slot)))
+        session = await self._endpoint.open(run_id, policy=policy)
         return _ScriptedModelSession(session, session.model_endpoint(self._dialect, str(self._model)))
 
 

@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import product
+from typing import Any
 
 import rfc8785
 
 from atp import registry
-from atp.engine.definition import cell_definition, experiment_definition
+from atp.engine.definition import experiment_definition
 from atp.engine.options import RunOptions
 from atp.engine.sampling import sample, select
+from atp.engine.scripts import check_script, stored_runs
 from atp.engine.user_pairing import NOOP
-from atp.models.ref import ModelRef
-from atp.models.scripted.policies import policy_for
-from atp.models.scripted.script import Script
 from atp.protocol.errors import InvalidInput, NotReady
 from atp.protocol.task import TaskInput
 from atp.store.rows import CellRow, ExperimentRow, NewSlot
@@ -43,12 +42,13 @@ class Plan:
     options: RunOptions
 
 
-def plan(options: RunOptions, environ: Mapping[str, str]) -> Plan:
+def plan(options: RunOptions, environ: Mapping[str, str], database: str | None = None) -> Plan:
     """Resolve and freeze. Starts nothing and spends nothing.
 
     Args:
         options: What was asked for.
         environ: Where provider keys and base URLs are looked up.
+        database: URL of the database that holds the runs which `scripted/replay:RUN` repeats.
 
     Raises:
         NotReady: Something is missing for one of the cells; every problem is named.
@@ -61,15 +61,16 @@ def plan(options: RunOptions, environ: Mapping[str, str]) -> Plan:
         raise NotReady("\n".join(problems))
     experiment_id = f"exp-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     tasks = chosen_tasks(options, pairings)
+    with stored_runs(pairings, database) as stored:
+        for pairing in pairings:
+            for model in (pairing.model, pairing.user_model):
+                check_script(model, pairing, tasks[pairing.benchmark_name], options.repeats, stored)
+        _check_ending(options)
+        definition = experiment_definition(options, pairings, tasks, stored)
     cells = [
-        PlannedCell(_cell_row(experiment_id, index, pairing), pairing, tasks[pairing.benchmark_name])
-        for index, pairing in enumerate(pairings)
+        PlannedCell(_cell_row(experiment_id, index, pairing, frozen), pairing, tasks[pairing.benchmark_name])
+        for index, (pairing, frozen) in enumerate(zip(pairings, definition["cells"], strict=True))
     ]
-    for cell in cells:
-        _check_script(cell, cell.pairing.model)
-        _check_script(cell, cell.pairing.user_model)
-    _check_ending(options)
-    definition = experiment_definition(options, pairings, tasks)
     experiment = ExperimentRow(
         id=experiment_id,
         name=options.name,
@@ -119,7 +120,9 @@ def chosen_tasks(
     return tasks
 
 
-def _cell_row(experiment_id: str, index: int, pairing: registry.Pairing) -> CellRow:
+def _cell_row(
+    experiment_id: str, index: int, pairing: registry.Pairing, definition: Mapping[str, Any]
+) -> CellRow:
     return CellRow(
         id=f"{experiment_id}-{index}",
         experiment_id=experiment_id,
@@ -129,19 +132,8 @@ def _cell_row(experiment_id: str, index: int, pairing: registry.Pairing) -> Cell
         model=str(pairing.model),
         simulated=pairing.simulated,
         mixed=False,
-        definition=cell_definition(pairing),
+        definition=definition,
     )
-
-
-def _check_script(cell: PlannedCell, model: ModelRef | None) -> None:
-    # A script that has nothing to say to a task is found now, not when its attempt is under way.
-    if model is None or not model.simulated:
-        return
-    script = Script.load(model.script_path) if model.script_path else None
-    for task in cell.tasks:
-        policy_for(model, task, script)
-        if script is not None:
-            script.steps_for(task.task_id)
 
 
 def _check_ending(options: RunOptions) -> None:

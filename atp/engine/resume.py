@@ -12,6 +12,7 @@ from atp.engine.plan import Plan, chosen_tasks
 from atp.engine.run import OpenSlot, Ungraded, Work
 from atp.protocol.errors import InvalidInput
 from atp.registry import Pairing
+from atp.store.reader import StoreReader
 from atp.store.rows import AttemptRow, CellRow, ExperimentRow
 from atp.store.store import Store
 
@@ -21,7 +22,7 @@ def fresh(plan: Plan) -> Work:
     return Work(
         experiment_id=plan.experiment.id,
         pairings={cell.row.id: cell.pairing for cell in plan.cells},
-        slots=[OpenSlot(slot.id, slot.cell_id, slot.task, tries=0) for slot in plan.slots],
+        slots=[OpenSlot(slot.id, slot.cell_id, slot.task, slot.repeat, tries=0) for slot in plan.slots],
     )
 
 
@@ -54,6 +55,7 @@ def drift(
     options: RunOptions,
     pairings: Mapping[str, Pairing],
     work: Work,
+    store: StoreReader,
 ) -> list[Difference]:
     """What is no longer as it was frozen, as far as the work that is left depends on it.
 
@@ -63,11 +65,12 @@ def drift(
         options: To go on with.
         pairings: By cell id; ready to run where there are slots to run.
         work: What is left.
+        store: Holds the experiment, and the runs that replays repeat.
     """
     frozen = experiment.definition
     ordered = [pairings[cell.id] for cell in cells]
     if work.slots:
-        now = experiment_definition(options, ordered, chosen_tasks(options, ordered))
+        now = experiment_definition(options, ordered, chosen_tasks(options, ordered), store)
         return differences(frozen, now)
     grading = [grading_definition(pairing) for pairing in ordered]
     before = [{key: cell.get(key) for key in now} for cell, now in zip(frozen["cells"], grading, strict=True)]
@@ -98,7 +101,7 @@ def remaining(store: Store, experiment: ExperimentRow, pairings: Mapping[str, Pa
         gradable = [a for a in attempts if a.status is not None and a.status.gradable]
         if not gradable:
             last = max((attempt.try_number for attempt in attempts), default=0)
-            slots.append(OpenSlot(slot.id, slot.cell_id, store.task(slot), last))
+            slots.append(OpenSlot(slot.id, slot.cell_id, store.task(slot), slot.repeat, last))
         for attempt in gradable:
             if attempt.trace is not None and (attempt.grade is None or attempt.grade.score is None):
                 ungraded.append(Ungraded(attempt.run_id, slot.cell_id, store.task(slot), attempt.trace))

@@ -15,10 +15,17 @@ from typing import Protocol
 from atp.engine.attempt import Attempt, AttemptPlan, failed
 from atp.engine.grading import grade
 from atp.engine.holder import holder, is_gone
-from atp.engine.model_sources import ModelSource, ProviderSource, ScriptedSource, user_source
+from atp.engine.model_sources import (
+    ModelSource,
+    ProviderSource,
+    ReplaySource,
+    ScriptedSource,
+    user_source,
+)
 from atp.engine.options import RunOptions
 from atp.engine.own_agents import SDK_OPTION
 from atp.engine.pool import WorkerPool
+from atp.engine.recordings import Recordings
 from atp.engine.user_model import UserPlan
 from atp.models.providers import provider_endpoint
 from atp.models.scripted.endpoint import ScriptedEndpoint
@@ -60,6 +67,8 @@ class OpenSlot:
     slot_id: str
     cell_id: str
     task: TaskInput
+    repeat: int
+    """Which of the task's slots, from 0."""
     tries: int
     """Tries made before."""
 
@@ -166,7 +175,7 @@ class Run:
     async def _run_slot(self, slot: OpenSlot) -> Ungraded | None:
         plan = self._plans[slot.cell_id]
         for number in range(slot.tries + 1, slot.tries + 2 + self._options.retries):
-            attempt = Attempt(_run_id(), secrets.token_hex(16), slot.task, plan)
+            attempt = Attempt(_run_id(), secrets.token_hex(16), slot.task, slot.repeat, plan)
             row = AttemptStart(attempt.run_id, slot.slot_id, number, attempt.trace_id, datetime.now(UTC))
             begun = asyncio.ensure_future(self._store.begin_attempt(row))
             self._events.attempt_started(attempt.run_id, slot.cell_id, slot.task.task_id)
@@ -266,6 +275,9 @@ class Run:
 
     def _source(self, pairing: Pairing, endpoint: ScriptedEndpoint | None) -> ModelSource:
         assert pairing.dialect is not None  # a ready pairing has one
+        if endpoint is not None and pairing.model.replayed is not None:
+            stored = Recordings(self._store, pairing.model, pairing.benchmark_name, pairing.harness.name)
+            return ReplaySource(endpoint, stored, pairing.model, pairing.dialect)
         if endpoint is not None and pairing.model.simulated:
             return ScriptedSource(endpoint, pairing.model, pairing.harness.idiom, pairing.dialect)
         return ProviderSource(

@@ -44,9 +44,11 @@ class UserPlan:
     source: ModelSource
     client: ChatClient
 
-    async def open(self, run_id: str, trace_id: str, task: TaskInput, store: SpanStore) -> UserModel:
+    async def open(
+        self, run_id: str, trace_id: str, task: TaskInput, repeat: int, store: SpanStore
+    ) -> UserModel:
         """The user's model of one attempt."""
-        session = await self.source.open(run_id, task)
+        session = await self.source.open(run_id, task, repeat)
         calls = EngineModelCalls(run_id, trace_id, Actor.USER_SIMULATOR, self.model)
         return UserModel(session, self.client, calls, store)
 

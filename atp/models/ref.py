@@ -17,10 +17,12 @@ SCRIPTED_MODELS = {
     "oracle": "does what the task expects, then says what the task expects",
     "noop": "says one fixed sentence and calls nothing",
     "file:PATH": "follows the script in a YAML file",
+    "replay:RUN": "repeats a stored run, or the runs of an experiment, up to the first difference",
 }
 """Every scripted model there is, and what it does."""
 
 _FILE = "file:"
+_REPLAY = "replay:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class ModelRef:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `openai/gpt-5.2`, `scripted/oracle`, `scripted/noop` or `scripted/file:PATH`.
+        """Read `openai/gpt-5.2`, `scripted/oracle`, `scripted/noop`, `scripted/file:PATH` or
+        `scripted/replay:RUN`.
 
         Raises:
             InvalidInput: Anything else; the message says what there is, the nearest first.
@@ -63,14 +66,25 @@ class ModelRef:
     @property
     def script_path(self) -> Path | None:
         """The script of `scripted/file:PATH`; None for every other model."""
-        return Path(self.name[len(_FILE) :]) if self.simulated and self.name.startswith(_FILE) else None
+        path = self._after(_FILE)
+        return None if path is None else Path(path)
+
+    @property
+    def replayed(self) -> str | None:
+        """Which run, experiment or cell `scripted/replay:RUN` repeats; None for every other model."""
+        return self._after(_REPLAY)
+
+    def _after(self, kind: str) -> str | None:
+        return self.name[len(kind) :] if self.simulated and self.name.startswith(kind) else None
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.name}"
 
 
 def _check_scripted(name: str) -> None:
-    if name in ("oracle", "noop") or (name.startswith(_FILE) and len(name) > len(_FILE)):
+    if name in ("oracle", "noop"):
+        return
+    if any(name.startswith(kind) and len(name) > len(kind) for kind in (_FILE, _REPLAY)):
         return
     offered = ", ".join(f"{SCRIPTED}/{known}" for known in SCRIPTED_MODELS)
     raise InvalidInput(

@@ -195,6 +195,8 @@ TABLE: tuple[Rule, ...] = (
     Rule(_S.LIMIT, _R.CONTEXT_LENGTH, _F.AGENT, False, provider_code="context_length_exceeded"),
     Rule(_S.AGENT_ERROR, _R.CONTENT_FILTER, _F.AGENT, False, provider_code="content_filter"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.USER, False, provider_code="insufficient_quota"),
+    # A scripted model that repeats a stored run got another request than the run made.
+    Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.USER, False, provider_code="replay_diverged"),
     # Limits: ours, then those of the SDKs.
     Rule(_S.LIMIT, _R.MAX_TURNS, _F.AGENT, False, error_class="langgraph.errors.GraphRecursionError"),
     Rule(_S.LIMIT, _R.MAX_TURNS, _F.AGENT, False, error_class="agents.exceptions.MaxTurnsExceeded"),

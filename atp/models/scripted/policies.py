@@ -14,6 +14,8 @@ from typing import Annotated, Literal, Protocol, TypeAlias
 from pydantic import Field, TypeAdapter, ValidationError
 
 from atp.models.ref import ModelRef
+from atp.models.scripted.recording import Recording
+from atp.models.scripted.replay import Replay
 from atp.models.scripted.script import Script, ScriptStep
 from atp.models.scripted.steps import (
     Refusal,
@@ -142,20 +144,28 @@ class ScriptPlan(Frozen):
     task_id: str
 
 
-Plan: TypeAlias = Annotated[OraclePlan | NoopPlan | ScriptPlan, Field(discriminator="kind")]
+class ReplayPlan(Frozen):
+    """`{"kind": "replay", "recording": {...}}`."""
 
-_PLAN: TypeAdapter[OraclePlan | NoopPlan | ScriptPlan] = TypeAdapter(Plan)
+    kind: Literal["replay"]
+    recording: Recording
+
+
+Plan: TypeAlias = Annotated[OraclePlan | NoopPlan | ScriptPlan | ReplayPlan, Field(discriminator="kind")]
+
+_PLAN: TypeAdapter[OraclePlan | NoopPlan | ScriptPlan | ReplayPlan] = TypeAdapter(Plan)
 
 
 def policy_from(data: object, session_id: str) -> Policy:
     """The policy that plain data describes.
 
     Args:
-        data: One of `OraclePlan`, `NoopPlan`, `ScriptPlan` as plain data.
+        data: One of `OraclePlan`, `NoopPlan`, `ScriptPlan`, `ReplayPlan` as plain data.
         session_id: Makes the ids of tool calls differ between sessions.
 
     Raises:
-        InvalidInput: The data describe no policy, or the script has no steps for the task.
+        InvalidInput: The data describe no policy, the script has no steps for the task, or the
+            recording cannot be repeated.
     """
     try:
         plan = _PLAN.validate_python(data, strict=False)
@@ -174,13 +184,15 @@ def policy_from(data: object, session_id: str) -> Policy:
             return Noop()
         case ScriptPlan():
             return Scripted(plan.script.steps_for(plan.task_id), prefix)
+        case ReplayPlan():
+            return Replay(plan.recording)
 
 
 def policy_for(ref: ModelRef, task: TaskInput, script: Script | None = None) -> JsonObject:
-    """What `ScriptedEndpoint.open` takes for one attempt at a task.
+    """What `ScriptedEndpoint.open` takes for one attempt at a task; for a replay see `replay_policy`.
 
     Args:
-        ref: A scripted model.
+        ref: A scripted model that repeats no stored run.
         task: The task with its gold.
         script: The loaded script of a `file:` model, so that a file is read once per experiment.
 
@@ -202,3 +214,14 @@ def policy_for(ref: ModelRef, task: TaskInput, script: Script | None = None) -> 
     if script is None:
         raise InvalidInput(f"{ref}: its script has not been loaded")
     return {"kind": "script", "script": script.model_dump(mode="json"), "task_id": task.task_id}
+
+
+def replay_policy(recording: Recording) -> JsonObject:
+    """What `ScriptedEndpoint.open` takes for one attempt that repeats a stored run. The session's idiom
+    is `plain`: replies are repeated and requests compared as the stored harness said and heard them.
+
+    Raises:
+        InvalidInput: See `Replay`.
+    """
+    Replay(recording)
+    return {"kind": "replay", "recording": recording.model_dump(mode="json")}

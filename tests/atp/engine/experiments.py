@@ -60,7 +60,7 @@ class Lab:
             models=tuple(models),
             **{"count": 4, "retries": 0, **options},
         )
-        planned = plan(asked, environ)
+        planned = plan(asked, environ, self.url)
         self.watched = Watched()
         with Store.open(self.url) as store:
             await start(store, planned, self.watched, on_start or _ignore)

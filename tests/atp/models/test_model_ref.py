@@ -17,15 +17,21 @@ def test_the_first_slash_parts_provider_and_name() -> None:
     assert (ref.provider, ref.name, ref.simulated) == ("openai", "meta-llama/Llama-4", False)
 
 
-@pytest.mark.parametrize("text", ["scripted/oracle", "scripted/noop", "scripted/file:a b/c.yaml"])
-def test_scripted_models_are_simulated(text: str) -> None:
-    assert ModelRef.parse(text).simulated
+@pytest.mark.parametrize("name", ["oracle", "noop", "file:a b/c.yaml", "replay:exp-1"])
+def test_scripted_models_are_simulated(name: str) -> None:
+    assert ModelRef.parse(f"scripted/{name}").simulated
 
 
 def test_a_file_model_names_its_script() -> None:
     assert ModelRef.parse("scripted/file:dir/x.yaml").script_path == Path("dir/x.yaml")
     assert ModelRef.parse("scripted/oracle").script_path is None
     assert ModelRef.parse("openai/file:x").script_path is None
+
+
+def test_a_replay_names_what_it_repeats() -> None:
+    assert ModelRef.parse("scripted/replay:run-1").replayed == "run-1"
+    assert ModelRef.parse("scripted/noop").replayed is None
+    assert ModelRef.parse("openai/replay:run-1").replayed is None
 
 
 @pytest.mark.parametrize(
@@ -38,7 +44,10 @@ def test_a_file_model_names_its_script() -> None:
         ("mystery/gpt", "known: openai, anthropic, google, scripted"),
         ("scripted/orakle", "nearest: oracle"),
         ("scripted/file:", "there are scripted/oracle, scripted/noop, scripted/file:PATH"),
-        ("scripted/replay:run-1", "unknown scripted model 'scripted/replay:run-1'"),
+        (
+            "scripted/replay:",
+            "there are scripted/oracle, scripted/noop, scripted/file:PATH, scripted/replay:RUN",
+        ),
         ("openai/gpt\n", "control characters"),
         ("openai/ gpt", "white space"),
     ],

@@ -9,6 +9,7 @@ import orjson
 
 from atp.models.scripted.dialects.dialect import Rendered
 from atp.models.scripted.steps import Refusal, Role
+from atp.protocol.trace import Usage
 
 PIECE = 32
 """Characters of text, reasoning or arguments in one streamed delta."""
@@ -85,7 +86,20 @@ def pieces(text: str) -> Iterator[str]:
     return (text[start : start + PIECE] for start in range(0, len(text), PIECE))
 
 
-def details(name: str, counts: Mapping[str, int | None]) -> dict[str, dict[str, int]]:
+def totals(usage: Usage, asked: str, said: str) -> dict[str, int]:
+    """The tokens asked and said, as far as they are known, and their sum.
+
+    Args:
+        usage: Of a reply.
+        asked: What the dialect calls tokens of the request.
+        said: And those of the reply.
+    """
+    counts = {asked: usage.input_tokens, said: usage.output_tokens}
+    known = {key: count for key, count in counts.items() if count is not None}
+    return {**known, "total_tokens": sum(known.values())} if len(known) == len(counts) else known
+
+
+def details(name: str, counts: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The known counts under a name. An unknown count is left out: 0 would be a claim."""
     known = {key: count for key, count in counts.items() if count is not None}
     return {name: known} if known else {}

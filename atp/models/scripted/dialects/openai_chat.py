@@ -23,6 +23,7 @@ from atp.models.scripted.dialects.openai_bodies import (
     joined_text,
     pieces,
     request_object,
+    totals,
 )
 from atp.models.scripted.steps import Message, RequestView, Role, StepCall, ToolOffer
 from atp.protocol.trace import Usage
@@ -130,11 +131,7 @@ def _completion(reply: Reply) -> dict[str, Any]:
             for call in step.tool_calls
         ]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": step.finish.value}
-    return {
-        **_head(reply, "chat.completion"),
-        "choices": [choice],
-        "usage": _usage(reply.usage),
-    }
+    return {**_head(reply, "chat.completion"), "choices": [choice], **_usage(reply.usage)}
 
 
 def _events(reply: Reply, with_usage: bool) -> Iterator[bytes]:
@@ -160,8 +157,8 @@ def _events(reply: Reply, with_usage: bool) -> Iterator[bytes]:
         for piece in pieces(call.arguments):
             yield event({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     yield event({}, step.finish.value)
-    if with_usage:
-        yield _event({**head, "choices": [], "usage": _usage(reply.usage)})
+    if with_usage and (usage := _usage(reply.usage)):
+        yield _event({**head, "choices": [], **usage})
     yield _DONE
 
 
@@ -180,15 +177,14 @@ def _head(reply: Reply, kind: str) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    asked, said = usage.input_tokens, usage.output_tokens
-    if asked is None or said is None:
-        raise ValueError("a reply states its input and output tokens")
+    """The field `usage`; nothing where the reply states no tokens."""
     prompt = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
     completion = {"reasoning_tokens": usage.reasoning_tokens}
-    return {
-        "prompt_tokens": asked,
-        "completion_tokens": said,
-        "total_tokens": asked + said,
-        **details("prompt_tokens_details", prompt),
-        **details("completion_tokens_details", completion),
-    }
+    return details(
+        "usage",
+        {
+            **totals(usage, "prompt_tokens", "completion_tokens"),
+            **details("prompt_tokens_details", prompt),
+            **details("completion_tokens_details", completion),
+        },
+    )

@@ -23,6 +23,7 @@ from atp.models.scripted.dialects.openai_bodies import (
     error_answer,
     joined_text,
     request_object,
+    totals,
 )
 from atp.models.scripted.dialects.openai_responses_events import events
 from atp.models.scripted.steps import FinishReason, Message, Refusal, RequestView, Step, StepCall, ToolOffer
@@ -213,15 +214,12 @@ def _items(step: Step, name: str) -> list[dict[str, Any]]:
     return items
 
 
-def _usage(usage: Usage) -> dict[str, Any]:
-    asked, said = usage.input_tokens, usage.output_tokens
-    if asked is None or said is None:
-        raise ValueError("a reply states its input and output tokens")
+def _usage(usage: Usage) -> dict[str, Any] | None:
+    """None where the reply states no tokens."""
     read = {"cached_tokens": usage.cache_read_tokens, "cache_write_tokens": usage.cache_write_tokens}
-    return {
-        "input_tokens": asked,
+    stated = {
+        **totals(usage, "input_tokens", "output_tokens"),
         **details("input_tokens_details", read),
-        "output_tokens": said,
         **details("output_tokens_details", {"reasoning_tokens": usage.reasoning_tokens}),
-        "total_tokens": asked + said,
     }
+    return stated or None
