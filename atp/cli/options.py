@@ -18,6 +18,11 @@ P = ParamSpec("P")
 
 DEFAULT_DATABASE = "sqlite:///./atp.db"
 
+Option = Annotated[
+    list[str] | None, typer.Option("-o", metavar="WHOSE.KEY=V", help="benchmark.KEY=V or harness.KEY=V.")
+]
+"""Options of a benchmark and a harness; `options_by_owner` reads them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from atp.cli.options import Settings, command
+from atp.cli.options import Option, Settings, command, options_by_owner
 from atp.cli.output import print_facts, print_json
 
 
@@ -32,6 +32,7 @@ def resolve(
         str | None,
         typer.Option("--user-base-url", metavar="URL", help="Of its server. [default: --base-url]"),
     ] = None,
+    option: Option = None,
 ) -> None:
     """Say what a benchmark, a harness and a model need to run together; exit 3 when something is missing."""
     from atp import registry
@@ -45,6 +46,7 @@ def resolve(
         base_url=base_url,
         user_model=user_model,
         user_base_url=user_base_url,
+        **options_by_owner(option or [], ("benchmark", "harness")),
     )
     if settings.json:
         print_json(pairing.as_json())

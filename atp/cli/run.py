@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atp.cli.options import Settings, command, options_by_owner
+from atp.cli.experiment_options import with_experiment_file
+from atp.cli.options import Option, Settings, command, options_by_owner
 from atp.cli.output import note, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -27,15 +28,17 @@ Python = Annotated[
 
 
 @command
+@with_experiment_file
 def run(
     settings: Settings,
     benchmark: Annotated[
-        list[str], typer.Option("-b", "--benchmark", metavar="BENCHMARK", help="Or file:TASKS.jsonl.")
-    ],
-    harness: Annotated[list[str], typer.Option("-H", "--harness", metavar="HARNESS")],
+        list[str] | None, typer.Option("-b", "--benchmark", metavar="BENCHMARK", help="Or file:TASKS.jsonl.")
+    ] = None,
+    harness: Annotated[list[str] | None, typer.Option("-H", "--harness", metavar="HARNESS")] = None,
     model: Annotated[
-        list[str], typer.Option("-m", "--model", metavar="MODEL", help="provider/model, or scripted/NAME.")
-    ],
+        list[str] | None,
+        typer.Option("-m", "--model", metavar="MODEL", help="provider/model, or scripted/NAME."),
+    ] = None,
     count: Annotated[int, typer.Option("-n", min=1, help="Tasks, sampled without replacement.")] = 40,
     everything: Annotated[bool, typer.Option("--all", help="All tasks.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="Of the sample.")] = 0,
@@ -76,9 +79,7 @@ def run(
         float | None, typer.Option("--temperature", min=0, help="[default: the provider's]")
     ] = None,
     retries: Retries = 2,
-    option: Annotated[
-        list[str] | None, typer.Option("-o", metavar="WHOSE.KEY=V", help="benchmark.KEY=V or harness.KEY=V.")
-    ] = None,
+    option: Option = None,
     no_monitor: Annotated[
         bool, typer.Option("--no-monitor", help="Run without an instrument; the result says so.")
     ] = False,
@@ -94,9 +95,9 @@ def run(
     from atp.protocol.model import Limits, Sampling
 
     options = RunOptions(
-        benchmarks=tuple(dict.fromkeys(benchmark)),
-        harnesses=tuple(dict.fromkeys(harness)),
-        models=tuple(dict.fromkeys(model)),
+        benchmarks=tuple(dict.fromkeys(benchmark or ())),
+        harnesses=tuple(dict.fromkeys(harness or ())),
+        models=tuple(dict.fromkeys(model or ())),
         count=None if everything else count,
         seed=seed,
         tasks=tuple(task or ()),

@@ -235,3 +235,46 @@ def test_doctor_says_what_is_missing(tmp_path: Path) -> None:
     assert {"name", "ok", "detail"} == checks[0].keys()
     assert _named(checks, "uv")["ok"] is True
     assert "atp data get humaneval" in _named(checks, "data of humaneval")["detail"]
+
+
+def test_resolve_reads_options_as_run_does() -> None:
+    spoken = ("resolve", "ledger", "openai-agents", "scripted/oracle", "--python", sys.executable)
+    assert atp_json(*spoken, "-o", "harness.dialect=openai-responses")["dialect"] == "openai-responses"
+    assert "ledger has no option 'sead'" in atp("resolve", *spoken[1:], "-o", "benchmark.sead=1").stderr
+    assert "write benchmark.KEY=V or harness.KEY=V" in atp("resolve", *spoken[1:], "-o", "dialect=x").stderr
+
+
+EXPERIMENT = "benchmark: ledger\nharness: thinloop\nmodel: [scripted/oracle, scripted/noop]\nn: 2\n"
+
+
+def test_options_on_the_command_line_go_before_those_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "e.yaml"
+    file.write_text(
+        f"{EXPERIMENT}repeats: 3\no: {{benchmark.seed: 8, benchmark.tasks: 4}}\n", encoding="utf-8"
+    )
+    planned = ("run", "-f", str(file), "--dry-run")
+    assert atp_json(*planned)["slots"] == 12  # 2 models, 2 tasks, 3 repeats
+    assert atp_json(*planned, "-m", "scripted/noop", "--repeats", "1")["slots"] == 2
+    # The choice of tasks is one choice, and options of adapters are added key by key.
+    assert atp_json(*planned, "--all", "--repeats", "1", "-o", "benchmark.tasks=5")["slots"] == 10
+    # A default that is typed was typed.
+    assert atp_json(*planned, "--repeats", "1", "-n", "40")["slots"] == 8
+
+
+def test_what_came_from_where_is_said_to_those_who_ask(tmp_path: Path) -> None:
+    file = tmp_path / "e.yaml"
+    file.write_text(EXPERIMENT, encoding="utf-8")
+    planned = ("run", "-f", str(file), "--dry-run", "-n", "1")
+    said = atp(*planned, "-v").stderr
+    assert f"{file} gives benchmark, harness, model, n" in said
+    assert "the command line gives n" in said
+    assert f"{file}: n is passed over" in said
+    assert "passed over" not in atp(*planned).stderr
+
+
+def test_a_run_without_a_model_says_where_one_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "e.yaml"
+    file.write_text("benchmark: ledger\nharness: thinloop\n", encoding="utf-8")
+    run = atp("run", "-f", str(file), "--dry-run")
+    assert run.returncode == 2
+    assert "no model: give -m, or `model` in a file" in run.stderr
