@@ -119,7 +119,8 @@ class Scripted:
             ),
             usage=Usage(**planned.usage.model_dump()) if planned.usage else None,
             finish_reason=planned.finish_reason,
-            failed_tries=planned.failed_tries,
+            position=position,
+            faults=planned.faults,
         )
 
 

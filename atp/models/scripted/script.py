@@ -12,6 +12,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from atp.models.located_yaml import validated, yaml_text
+from atp.models.scripted.faults import Fault
 from atp.models.scripted.steps import FinishReason, wire_arguments
 from atp.protocol.base import Frozen
 from atp.protocol.errors import InvalidInput
@@ -74,13 +75,16 @@ class ScriptStep(Frozen):
     """Left out the endpoint counts simulated tokens."""
     finish_reason: FinishReason | None = None
     """Left out it follows from the reply."""
-    failed_tries: tuple[Annotated[int, Field(ge=400, le=599)], ...] = ()
-    """HTTP statuses: the first tries of the request get these in turn, and only the next one the reply."""
+    faults: tuple[Fault, ...] = ()
+    """What goes wrong on the first tries of this step, one after the other; then the reply comes."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.text is None and self.reasoning is None and not self.tool_calls:
             raise ValueError('a step says something: give text (may be ""), reasoning or tool_calls')
+        always = [fault.times == "always" for fault in self.faults]
+        if True in always[:-1]:
+            raise ValueError("no fault after one that fires always ever fires")
         ids = [call.id for call in self.tool_calls if call.id is not None]
         if len(ids) != len(set(ids)):
             raise ValueError("two tool calls of one step have the same id")

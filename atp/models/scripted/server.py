@@ -23,8 +23,11 @@ from typing import Any
 import orjson
 from aiohttp import ClientPayloadError, web
 
+from atp.models.scripted.delivery import check_cut, deliver, deliver_with_fault, hung_up
 from atp.models.scripted.dialects.dialect import Rendered, Reply, WireDialect
 from atp.models.scripted.dialects.routes import DIALECTS, ROUTES
+from atp.models.scripted.disturbed import Disturbed, disturbed, faulty_step
+from atp.models.scripted.faults import Fault, fault_of_try
 from atp.models.scripted.idiom import Idiom
 from atp.models.scripted.past_replies import CarriedBack, PastReplies
 from atp.models.scripted.policies import Policy
@@ -56,14 +59,18 @@ class Session:
     model: str
     """What `GET models` lists."""
     replies: PastReplies = field(default_factory=PastReplies)
-    tries: Counter[str] = field(default_factory=Counter)
-    """Digest of a request -> how often it came."""
+    tries: Counter[int] = field(default_factory=Counter)
+    """Position in the script -> how often it was asked for."""
+    last: tuple[Reply, Step] | None = None
+    """The newest reply that a client could read, and its step before an idiom rendered it."""
     records: list[dict[str, Any]] = field(default_factory=list)
     """What the log got of this session, without the request bodies, for model calls only."""
     unrecorded: set[asyncio.Task[Any]] = field(default_factory=set)
     """Requests whose record is still to be written."""
     written: asyncio.Future[None] | None = None
     """Done when the newest record is on the disk."""
+    unfinished: set[asyncio.Task[Any]] = field(default_factory=set)
+    """Requests that have a record and whose answer takes its time or never ends."""
 
 
 class ScriptedServer:
@@ -111,7 +118,7 @@ class ScriptedServer:
         session = self._sessions.pop(session_id, None)
         if session is None:
             raise InvalidInput(f"session {session_id!r} is not open")
-        under_way = set(session.unrecorded)
+        under_way = session.unrecorded | session.unfinished
         for task in under_way:
             task.cancel()
         if under_way:
@@ -141,26 +148,29 @@ class ScriptedServer:
             raise
         except _CLIENT_GONE:
             await self._record_cut(exchange)
-            return _hung_up(request)
+            return hung_up(request)
         except OSError:
             # The log cannot be written, and nothing may be answered that it does not hold.
-            return _hung_up(request)
+            return hung_up(request)
         finally:
             if session is not None and task is not None:
                 session.unrecorded.discard(task)
 
     async def _deliver(self, exchange: _Exchange, answer: Rendered) -> web.StreamResponse:
-        headers = {"content-type": answer.content_type, "x-request-id": exchange.request_id}
-        if len(answer.chunks) == 1:
+        async def record() -> None:
             await self._record(exchange)
-            return web.Response(status=answer.status, body=answer.chunks[0], headers=headers)
-        response = web.StreamResponse(status=answer.status, headers=headers)
-        await response.prepare(exchange.request)
-        await response.write(b"".join(answer.chunks[:-1]))
-        await self._record(exchange)
-        await response.write(answer.chunks[-1])
-        await response.write_eof()
-        return response
+
+        if exchange.fault is None:
+            return await deliver(exchange.request, answer, exchange.request_id, record)
+        session, task = exchange.session, asyncio.current_task()
+        assert session is not None and task is not None  # a fault is one of a session's script
+        session.unfinished.add(task)
+        try:
+            return await deliver_with_fault(
+                exchange.request, answer, exchange.request_id, exchange.fault, record
+            )
+        finally:
+            session.unfinished.discard(task)
 
     async def _record(self, exchange: _Exchange) -> None:
         record = exchange.record()
@@ -195,6 +205,7 @@ class _Exchange:
         self.request_id = f"req_{next(_IDS)}"
         self.recorded = False
         self.is_model_call = True
+        self.fault: Fault | None = None
         self._rest = rest
         self._start = datetime.now(UTC)
         self._status: int | None = None
@@ -250,19 +261,37 @@ class _Exchange:
         self._digest = hashlib.sha256(body).hexdigest()
         self._carried_back = session.replies.within(heard.messages)
         plain = session.policy.step(heard)
-        session.tries[self._digest] += 1
-        _fail_as_scripted(plain, session.tries[self._digest])
+        session.tries[plain.position] += 1
+        fault = fault_of_try(plain.faults, session.tries[plain.position])
+        plain = plain if fault is None else faulty_step(fault, plain)
         step = session.idiom.say(plain, view)
-        self._reply = Reply(
+        reply = Reply(
             id=f"{dialect.id_prefix}{next(_IDS)}",
             model=view.model,
             created=int(time.time()),
             step=step,
             usage=step.usage if step.usage is not None else counted_usage(step, view),
         )
-        rendered = dialect.render(self._reply, view)
-        session.replies.add(self._digest, self._reply.id, plain)
-        return rendered
+        if fault is None:
+            done = Disturbed(dialect.render(reply, view), reply)
+        else:
+            earlier = session.last[0] if session.last is not None else None
+            done = disturbed(fault, reply, earlier, view, dialect)
+            check_cut(fault, done.answer)
+            self._fault_fires(fault, done)
+        if done.reply is not None and self._code is None:
+            if session.last is None or done.reply is not session.last[0]:
+                session.last = (done.reply, plain)
+            self._reply = done.reply
+            session.replies.add(self._digest, done.reply.id, session.last[1])
+        return done.answer
+
+    def _fault_fires(self, fault: Fault, done: Disturbed) -> None:
+        self.fault = fault
+        if fault.cut is not None or fault.hang is not None:
+            self._code = "cut"
+        elif done.reply is None:
+            self._code = fault.code or fault.kind
 
     def cut(self) -> None:
         """The request or its answer ended before its time: nobody got a whole reply."""
@@ -277,8 +306,9 @@ class _Exchange:
             "request_id": self.request_id,
             "method": self.request.method,
             "path": self.request.path,
-            "status": self._status,
+            "status": None if self.fault is not None and self.fault.headless else self._status,
             "error": self._code,
+            "fault": self.fault.kind if self.fault else None,
             "response_id": reply.id if reply else None,
             "model": self._model,
             "finish_reason": reply.step.finish.value if reply else None,
@@ -296,19 +326,6 @@ class _Exchange:
         if self._body is not None:
             record["body"] = _readable(self._body)
         return record
-
-
-def _fail_as_scripted(step: Step, tries: int) -> None:
-    if tries <= len(step.failed_tries):
-        status = step.failed_tries[tries - 1]
-        raise Refusal(status, "scripted_failure", f"the script has try {tries} of this request fail")
-
-
-def _hung_up(request: web.BaseRequest) -> web.StreamResponse:
-    """Break the connection; what is returned for form's sake can no longer be sent."""
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response(status=500)
 
 
 def _split(path: str) -> tuple[str | None, str]:

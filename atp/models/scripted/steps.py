@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import JsonValue
 
+from atp.models.scripted.faults import Fault
 from atp.protocol.base import JsonObject
 from atp.protocol.trace import Usage
 
@@ -48,8 +49,10 @@ class Step:
     """Tokens as the script states them; None lets the endpoint count simulated ones."""
     finish_reason: FinishReason | None = None
     """None follows from the reply: `tool_calls` with calls, else `stop`."""
-    failed_tries: tuple[int, ...] = ()
-    """HTTP statuses that the first tries at this reply get instead of it."""
+    position: int = 0
+    """Where the step stands in its script; the tries of one position are counted together."""
+    faults: tuple[Fault, ...] = ()
+    """What goes wrong with it on its first tries."""
 
     @property
     def finish(self) -> FinishReason:

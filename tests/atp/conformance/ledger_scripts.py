@@ -23,7 +23,7 @@ def steps(task: TaskInput, failed_tries: Sequence[int] = ()) -> list[dict[str, A
         {"tool_calls": [{"name": action.name, "arguments": dict(action.arguments)}]}
         for action in task.expected.actions
     ]
-    calls[1]["failed_tries"] = list(failed_tries)
+    calls[1]["faults"] = [{"status": status} for status in failed_tries]
     answer = {"text": "\n".join(task.expected.outputs)}
     if task.instruction:
         return [*calls, answer]

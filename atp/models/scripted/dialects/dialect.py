@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from atp.models.scripted.steps import RequestView, Step
@@ -32,6 +33,8 @@ class Rendered:
     content_type: str
     chunks: tuple[bytes, ...]
     """At least one. The last is held back until the answer is in the log."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Besides those that every answer has."""
 
 
 class WireDialect(Protocol):
