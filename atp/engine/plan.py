@@ -14,8 +14,10 @@ import rfc8785
 from atp import registry
 from atp.engine.definition import cell_definition, experiment_definition
 from atp.engine.options import RunOptions
+from atp.engine.pricing import by_model, check_measured, price_table, prices_of, unpriced
 from atp.engine.sampling import sample, select
 from atp.engine.user_pairing import NOOP
+from atp.models.prices import PriceTable
 from atp.models.ref import ModelRef
 from atp.models.scripted.policies import policy_for
 from atp.models.scripted.script import Script
@@ -54,22 +56,34 @@ def plan(options: RunOptions, environ: Mapping[str, str]) -> Plan:
         NotReady: Something is missing for one of the cells; every problem is named.
         UsageError: A name, option or file that is wrong.
     """
+    check_measured(options)
     combinations = list(product(options.benchmarks, options.harnesses, options.models))
     pairings = [resolve(options, *names, environ) for names in combinations]
     problems = list(dict.fromkeys(problem for pairing in pairings for problem in pairing.problems))
     if problems:
         raise NotReady("\n".join(problems))
+    prices = price_table(options.prices)
     experiment_id = f"exp-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     tasks = chosen_tasks(options, pairings)
     cells = [
-        PlannedCell(_cell_row(experiment_id, index, pairing), pairing, tasks[pairing.benchmark_name])
+        PlannedCell(
+            _cell_row(experiment_id, index, pairing, options, environ, prices),
+            pairing,
+            tasks[pairing.benchmark_name],
+        )
         for index, pairing in enumerate(pairings)
     ]
+    refused = unpriced(options, [cell.row.definition for cell in cells])
+    if refused:
+        raise NotReady("\n".join(refused))
     for cell in cells:
         _check_script(cell, cell.pairing.model)
         _check_script(cell, cell.pairing.user_model)
     _check_ending(options)
-    definition = experiment_definition(options, pairings, tasks)
+    definition = {
+        **experiment_definition(options, pairings, tasks),
+        "prices": by_model([cell.row.definition for cell in cells]),
+    }
     experiment = ExperimentRow(
         id=experiment_id,
         name=options.name,
@@ -119,7 +133,14 @@ def chosen_tasks(
     return tasks
 
 
-def _cell_row(experiment_id: str, index: int, pairing: registry.Pairing) -> CellRow:
+def _cell_row(
+    experiment_id: str,
+    index: int,
+    pairing: registry.Pairing,
+    options: RunOptions,
+    environ: Mapping[str, str],
+    own: PriceTable,
+) -> CellRow:
     return CellRow(
         id=f"{experiment_id}-{index}",
         experiment_id=experiment_id,
@@ -129,7 +150,7 @@ def _cell_row(experiment_id: str, index: int, pairing: registry.Pairing) -> Cell
         model=str(pairing.model),
         simulated=pairing.simulated,
         mixed=False,
-        definition=cell_definition(pairing),
+        definition={**cell_definition(pairing), **prices_of(pairing, options, environ, own)},
     )
 
 

@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import operator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from atp.protocol.environment import ToolSpec
 from atp.protocol.model import Dialect, ModelEndpoint
 from atp.protocol.task import Expected, ExpectedAction, TaskInput, TextPart
 from atp.protocol.trace import TaskTrace, Usage
-from scripts.schemas import PATH, schema
+from scripts.schemas import PUBLISHED, schema
 
 MODULES = (
     atp.protocol.binding,
@@ -125,8 +126,9 @@ def test_a_valid_task_satisfies_the_published_json_schema(task: TaskInput) -> No
     assert list(Draft202012Validator(schema).iter_errors(task.model_dump(mode="json"))) == []
 
 
-def test_the_schema_that_ships_with_the_package_is_the_types_own() -> None:
-    assert PATH.read_text(encoding="utf-8") == schema()
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.name)
+def test_a_schema_that_ships_with_the_package_is_its_types_own(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == schema(PUBLISHED[path])
 
 
 @pytest.mark.parametrize(
