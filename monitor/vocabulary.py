@@ -80,6 +80,8 @@ OUTPUT_MESSAGES: Final = "output.messages"
 """Body: list of messages."""
 TOOL_DEFINITIONS: Final = "tool.definitions"
 """Body: list of definitions as they go over the wire."""
+REPEATED_TRY: Final = "model.repeated_try"
+"""Event: the request goes out again (`retry_count`), after a try that failed or was given up."""
 FAILED_TRY: Final = "model.failed_try"
 """Event: an HTTP answer of the provider that was no reply (`http.status_code`, `retry_count`)."""
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from atp.engine.experiment_file import ExperimentFile
+from atp.models.prices import PriceTable
 from atp.models.scripted.script import Script
 from atp.protocol.task import TaskInput
 
@@ -17,6 +18,7 @@ _ATP = Path(__file__).resolve().parent.parent / "atp"
 SCHEMAS: Mapping[Path, type[BaseModel]] = {
     _ATP / "protocol" / "task_input.schema.json": TaskInput,
     _ATP / "engine" / "experiment_file.schema.json": ExperimentFile,
+    _ATP / "models" / "prices.schema.json": PriceTable,
     _ATP / "models" / "scripted" / "script.schema.json": Script,
 }
 """File -> the type whose schema it holds."""

@@ -84,8 +84,9 @@ CARD = HarnessCard(
         "A tool call that the model writes as text is made, under an id of smolagents' own; the comparison "
         "of records names it as `call_from_text`.",
         "A reply without usage fails the run.",
-        "A rate limit (429) is tried again twice by the openai client and then by smolagents itself, "
-        "after minutes.",
+        "A model call that fails is tried again twice by the openai client (no answer, HTTP 408, 409, 429 "
+        "and 5xx), after half a second and more, or as long as Retry-After says. A rate limit (429) is "
+        "then tried again by smolagents itself, after minutes. `timeout` is of each try.",
         "A cancelled attempt interrupts the agent, cancels its tool calls and shuts its connections; a "
         "thread that sleeps before a retry ends at its next request, and a thread within a "
         "tool of smolagents' own ends when that does.",

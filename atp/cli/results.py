@@ -49,6 +49,9 @@ def print_results(settings: Settings, outcome: dict[str, Any], attempts: bool = 
             )
             for reason, count in cell["missing_by_reason"].items():
                 print(printable(f"  {count} x {reason}"))
+    spent = [cell["spent"] for cell in outcome["cells"] if cell["spent"] is not None]
+    if spent:
+        print(f"\ncost: {sum(spent):.4g} USD, all tries together, as far as it is known")
     if attempts:
         print()
         print_table(

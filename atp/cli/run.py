@@ -22,6 +22,9 @@ MISSING_SCORES = 1
 Concurrency = Annotated[int, typer.Option("-c", "--concurrency", min=1, help="Attempts at once.")]
 Workers = Annotated[int, typer.Option("--workers", min=0, help="Worker processes; 0: in this process.")]
 Retries = Annotated[int, typer.Option("--retries", min=0, help="Further tries after faults that may pass.")]
+Budget = Annotated[
+    float | None, typer.Option("--budget", min=0, help="USD of the experiment; free to change on resume.")
+]
 Python = Annotated[
     Path | None, typer.Option("--python", metavar="PATH", help="Run the harness on this interpreter.")
 ]
@@ -67,13 +70,20 @@ def run(
         float | None, typer.Option("--deadline", min=0.001, help="Seconds of an attempt. [default: 1800]")
     ] = None,
     model_timeout: Annotated[
-        float | None, typer.Option("--model-timeout", min=0.001, help="Seconds of a model call.")
+        float | None, typer.Option("--model-timeout", min=0.001, help="Seconds of one try of a model call.")
     ] = None,
     max_output_tokens: Annotated[
         int | None, typer.Option("--max-output-tokens", min=1, help="Of one reply.")
     ] = None,
     max_total_tokens: Annotated[
         int | None, typer.Option("--max-total-tokens", min=1, help="Of an attempt.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", min=0.000001, help="USD of an attempt.")
+    ] = None,
+    budget: Budget = None,
+    prices: Annotated[
+        Path | None, typer.Option("--prices", metavar="FILE", help="Prices of models, before the built-in.")
     ] = None,
     temperature: Annotated[
         float | None, typer.Option("--temperature", min=0, help="[default: the provider's]")
@@ -108,6 +118,7 @@ def run(
             deadline=DEFAULT_DEADLINE if deadline is None else deadline,
             model_timeout=model_timeout,
             max_total_tokens=max_total_tokens,
+            max_cost=max_cost,
         ),
         base_url=base_url,
         user_model=user_model,
@@ -117,6 +128,8 @@ def run(
         concurrency=concurrency,
         workers=workers,
         python=python,
+        prices=prices,
+        budget=budget,
         retries=retries,
         **options_by_owner(option or [], ("benchmark", "harness")),
     )
@@ -138,11 +151,18 @@ def resume(
     workers: Workers = 1,
     python: Python = None,
     retries: Retries = 2,
+    budget: Budget = None,
 ) -> None:
     """Grade what is ungraded, and run the slots that have no gradable attempt."""
     import asyncio
 
-    pace = {"concurrency": concurrency, "workers": workers, "python": python, "retries": retries}
+    pace = {
+        "concurrency": concurrency,
+        "workers": workers,
+        "python": python,
+        "retries": retries,
+        "budget": budget,
+    }
     asyncio.run(_resume(settings, experiment, pace))
 
 
@@ -206,6 +226,9 @@ def _conclude(settings: Settings, experiment_id: str, interrupted: list[bool]) -
     if interrupted:
         note(settings, f"interrupted; to go on: atp resume {experiment_id}")
         raise typer.Exit(INTERRUPTED)
+    if any("budget" in cell["missing_by_reason"] for cell in outcome["cells"]):
+        note(settings, f"the budget is spent; to go on: atp resume {experiment_id} --budget USD")
+        raise typer.Exit(MISSING_SCORES)
     if any(cell["missing"] for cell in outcome["cells"]):
         note(settings, f"some slots have no score; to try again: atp resume {experiment_id}")
         raise typer.Exit(MISSING_SCORES)

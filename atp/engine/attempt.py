@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Protocol, TypeVar
 
 from atp.engine.deadline import Deadline
 from atp.engine.door import CallStore, Door
+from atp.engine.limits import HardLimits
 from atp.engine.model_sources import ModelSession, ModelSource
 from atp.engine.pool import WorkerPool
+from atp.engine.spending import Prices, Spending
 from atp.engine.user_model import SpanStore, UserModel, UserPlan
 from atp.engine.workers import Worker
 from atp.protocol.benchmark import Benchmark
 from atp.protocol.cards import HarnessCard
 from atp.protocol.environment import Environment, UserTurn
-from atp.protocol.errors import BenchmarkError
+from atp.protocol.errors import BenchmarkError, InvalidInput
 from atp.protocol.model import Limits, Sampling
 from atp.protocol.records import ModelCallRecord
 from atp.protocol.spans import Actor, SpanEnd, SpanKind, SpanStart
@@ -55,6 +57,9 @@ class AttemptPlan:
     limits: Limits
     options: dict[str, str]
     monitored: bool
+    prices: Prices
+    budgeted: bool = False
+    """Whether the experiment has a budget, for which every cost has to be known."""
     user: UserPlan | None = None
     """The model that plays the user; None where the benchmark's own user stays."""
 
@@ -80,14 +85,14 @@ class Attempt:
         self._door: Door | None = None
         self._worker: Worker | None = None
         self._user: UserModel | None = None
-        self._deadline = Deadline(plan.limits.deadline, lambda: self._fire(StopReason.DEADLINE))
         self._fired: StopReason | None = None
+        self._stopping = False
         self._timers: list[asyncio.TimerHandle] = []
         self._answering: set[asyncio.Task[object]] = set()
-        self._model_starts = 0
         self._model_ends: list[SpanEnd] = []
-        self._tokens = 0
-        self._elapsed: float | None = None
+        self._spending = Spending(plan.prices)
+        self._limits = HardLimits(plan.limits, plan.card.extra_calls_at_limit, self._spending, plan.budgeted)
+        self._deadline = Deadline(plan.limits.deadline, lambda: self._fire(StopReason.DEADLINE))
 
     async def run(self, begun: Awaitable[None]) -> TaskTrace:
         """Run to the end; never raises for what goes wrong in the run itself.
@@ -103,7 +108,12 @@ class Attempt:
         try:
             if self._plan.user is not None:
                 self._user = await self._plan.user.open(
-                    self.run_id, self.trace_id, self._task, self._repeat, self._plan.store
+                    self.run_id,
+                    self.trace_id,
+                    self._task,
+                    self._repeat,
+                    self._plan.store,
+                    self._spending.add,
                 )
             environment = await self._open_environment()
             session = await self._plan.source.open(self.run_id, self._task, self._repeat)
@@ -127,6 +137,11 @@ class Attempt:
         """Whether its worker died with it, so that spans it had open will never end."""
         return self._worker is not None and not self._worker.alive
 
+    @property
+    def spent(self) -> Decimal:
+        """USD that its model calls are known to have cost so far, whoever made them."""
+        return self._spending.known
+
     def cancel(self) -> None:
         """End the attempt: `cancelled`."""
         self._fire(StopReason.CANCELLED)
@@ -136,42 +151,60 @@ class Attempt:
     async def tool_call(self, request: Message) -> Message:
         """See `AttemptHandler.tool_call`."""
         assert self._door is not None  # a worker calls only after its start message
-        return await self._tracked(self._door.call(request))
+        door = self._door
+        return await self._tracked(lambda: door.call(request))
 
     async def user_turn(self, text: str | None, parent_id: str) -> UserTurn:
         """See `AttemptHandler.user_turn`."""
         assert self._door is not None
+        door = self._door
         if self._user is not None:
             self._user.parent_id = parent_id
         with self._deadline.held():
-            return await self._tracked(self._door.user_turn(text))
+            return await self._tracked(lambda: door.user_turn(text))
 
     def span_started(self, record: SpanStart) -> None:
         """See `AttemptHandler.span_started`."""
-        if record.kind is SpanKind.MODEL:
-            self._model_starts += 1
-            most = self._plan.limits.max_turns
-            if most is not None and self._model_starts > most + self._plan.card.extra_calls_at_limit:
-                self._fire(StopReason.MAX_TURNS)
+        if record.kind is not SpanKind.MODEL:
+            return
+        broken = self._limits.started(record)
+        if broken is not None:
+            self._fire(broken)
+        elif self._over:
+            self._stop_worker()
 
     def span_ended(self, record: SpanEnd) -> None:
         """See `AttemptHandler.span_ended`."""
         if record.start.kind is not SpanKind.MODEL:
             return
         self._model_ends.append(record)
-        most = self._plan.limits.max_total_tokens
-        if most is not None:
-            [call] = model_calls([record])
-            self._tokens += (call.usage.input_tokens or 0) + (call.usage.output_tokens or 0)
-            if self._tokens > most:
-                self._fire(StopReason.MAX_TOTAL_TOKENS)
+        self._deadline.add(record)
+        broken = self._limits.ended(record)
+        self._fired = self._fired or broken
+        if self._over and not self._stopping:
+            # The call that broke the limit may have been the last: its answer still counts.
+            if self._answering:
+                self._stop_worker()
+            else:
+                self._timers.append(self._loop.call_later(CANCEL_GRACE, self._stop_worker))
 
-    async def _tracked(self, work: Awaitable[_T]) -> _T:
+    @property
+    def _over(self) -> bool:
+        """Whether the agent may do nothing more: a limit has fired, or cannot be held any longer."""
+        return self._fired is not None or self._limits.not_held is not None
+
+    async def _tracked(self, work: Callable[[], Awaitable[_T]]) -> _T:
         task = asyncio.current_task()
         assert task is not None
         self._answering.add(task)
         try:
-            return await work
+            if not self._over:
+                result = await work()
+            if not self._over:
+                return result
+            self._stop_worker()
+            await asyncio.Event().wait()  # never answered: cancelled with the attempt
+            raise AssertionError("nobody sets the event")
         finally:
             self._answering.discard(task)
             if self._door is not None and self._door.failure is not None:
@@ -192,14 +225,12 @@ class Attempt:
 
     async def _agent_phase(self, environment: Environment, session: ModelSession) -> Outcome:
         self._worker = await self._plan.pool.worker()
-        self._deadline.start()
         if self._fired is not None:
             return Outcome(run_id=self.run_id, cancelled=True, elapsed=0.0)
-        started = time.monotonic()
+        self._deadline.start()
         try:
             return await self._worker.run(self._start_message(environment, session), self)
         finally:
-            self._elapsed = time.monotonic() - started
             self._deadline.end()
             for timer in self._timers:
                 timer.cancel()
@@ -230,7 +261,8 @@ class Attempt:
             self._stop_worker()
 
     def _stop_worker(self) -> None:
-        if self._worker is not None:
+        if self._worker is not None and not self._stopping:
+            self._stopping = True
             worker = self._worker
             worker.cancel(self.run_id)
             self._timers.append(
@@ -281,8 +313,11 @@ class Attempt:
                 "usage": Usage.total(call.usage for call in own) or Usage(),
                 "user_turns": self._user.turns if self._user else None,
                 "user_usage": self._user.usage if self._user else None,
+                "cost": _usd(self._spending.cost),
+                "costs_of_others": {a: _usd(cost) for a, cost in self._spending.costs_of_others.items()},
                 "started_at": started_at,
-                "elapsed": self._elapsed,
+                "elapsed": self._deadline.elapsed,
+                "time_lost": self._deadline.lost if self._plan.monitored else None,
                 "checks": self._checks(endpoint_log, calls, outcome),
                 "monitored": self._plan.monitored,
                 "error": error,
@@ -327,12 +362,18 @@ class Attempt:
         error = ErrorInfo.of(failure) if failure else outcome.error if outcome else None
         if self._fired is StopReason.CANCELLED:
             return Status.CANCELLED, self._fired, error
-        if self._fired is StopReason.DEADLINE and calls and not any(call.answered for call in calls):
-            # It says nothing about the agent that the provider let all of its time pass.
-            what = f"no model call was answered before the deadline of {self._plan.limits.deadline:g} s"
-            return _judged(ErrorInfo.of(TimeoutError(what)))
+        if self._fired is StopReason.DEADLINE and calls:
+            # It says nothing about the agent that the provider let its time pass.
+            what = f"the deadline of {self._plan.limits.deadline:g} s"
+            if not any(call.answered for call in calls):
+                return _judged(ErrorInfo.of(TimeoutError(f"no model call was answered before {what}")))
+            if self._deadline.eaten:
+                lost = f"failed tries of model calls took {self._deadline.lost:.3g} s of {what}"
+                return _judged(ErrorInfo.of(TimeoutError(lost)))
         if self._fired is not None:
             return Status.LIMIT, self._fired, error
+        if self._limits.not_held is not None:
+            return _judged(ErrorInfo.of(InvalidInput(self._limits.not_held)))
         if error is not None:
             return _judged(error)
         if outcome is None or outcome.trace is None:
@@ -344,6 +385,10 @@ class Attempt:
         packages = self._worker.packages if self._worker else {}
         names = (self._plan.card.package, self._plan.card.distribution)
         return {name: packages[name] for name in names if name in packages}
+
+
+def _usd(cost: Decimal | None) -> float | None:
+    return None if cost is None else float(cost)
 
 
 def failed(trace: TaskTrace, failure: Exception) -> TaskTrace:

@@ -6,9 +6,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from atp.engine.budget import budget_of
 from atp.engine.drift import refusal
 from atp.engine.home import home
 from atp.engine.plan import Plan, resolve
+from atp.engine.pricing import unpriced
 from atp.engine.resume import drift, fresh, options_of, remaining
 from atp.engine.run import Run, RunEvents
 from atp.protocol.errors import NotReady
@@ -41,7 +43,8 @@ async def resume(
         store: Open for writing.
         ref: The experiment; None is the newest.
         changes: Options that are given anew, see `options_of`: those of `FREE_ON_RESUME` as one likes,
-            others have to be what they were, or `allow_drift` is asked for.
+            others have to be what they were, or `allow_drift` is asked for. A budget that is not given
+            anew stays as it was set last; prices stay as they were frozen.
         events: Who watches.
         on_start: Gets the run before it starts.
         allow_drift: Go on although something that can change an outcome has changed; the cells it
@@ -56,14 +59,17 @@ async def resume(
         UnknownName: There is no such experiment.
     """
     experiment = store.experiment(ref)
-    options = options_of(experiment, changes)
+    budget = changes.get("budget")
+    budget = budget_of(store, experiment.id) if budget is None else budget
+    options = options_of(experiment, {**changes, "budget": budget})
     cells = store.cells(experiment.id)
     pairings = {
         cell.id: resolve(options, cell.benchmark, cell.harness, cell.model, os.environ) for cell in cells
     }
-    work = remaining(store, experiment, pairings)
+    work = remaining(store, experiment, pairings, budget)
     if work.slots:
         problems = dict.fromkeys(problem for pairing in pairings.values() for problem in pairing.problems)
+        problems.update(dict.fromkeys(unpriced(options, [cell.definition for cell in cells])))
         if problems:
             raise NotReady("\n".join(problems))
     found = drift(experiment, cells, options, pairings, work, store) if work.slots or work.ungraded else []

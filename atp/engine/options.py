@@ -43,6 +43,10 @@ class RunOptions(Frozen):
     concurrency: int = Field(default=8, gt=0)
     workers: int = Field(default=1, ge=0)
     python: Path | None = None
+    prices: Path | None = None
+    """A price table of the user's own. What it says of the cells' models is frozen with them."""
+    budget: float | None = Field(default=None, ge=0)
+    """USD of the experiment, all tries included."""
     retries: int = Field(default=2, ge=0)
     """Further tries at a slot whose try ended in a way that the status table says may be tried again."""
 
@@ -51,7 +55,7 @@ class RunOptions(Frozen):
         return self.model_dump(mode="json", exclude=set(FREE_ON_RESUME))
 
 
-FREE_ON_RESUME = ("concurrency", "workers", "python", "retries", "name")
+FREE_ON_RESUME = ("concurrency", "workers", "python", "retries", "prices", "budget", "name")
 """Options that say how to run, not what."""
 
 WHAT_THERE_IS = ("benchmarks", "harnesses", "models", "count", "seed", "tasks", "repeats")

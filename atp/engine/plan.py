@@ -15,6 +15,7 @@ import rfc8785
 from atp import registry
 from atp.engine.definition import experiment_definition
 from atp.engine.options import RunOptions
+from atp.engine.pricing import by_model, check_measured, price_table, prices_of, unpriced
 from atp.engine.sampling import sample, select
 from atp.engine.scripts import check_script, stored_runs
 from atp.engine.user_pairing import NOOP
@@ -54,11 +55,13 @@ def plan(options: RunOptions, environ: Mapping[str, str], database: str | None =
         NotReady: Something is missing for one of the cells; every problem is named.
         UsageError: A name, option or file that is wrong.
     """
+    check_measured(options)
     combinations = list(product(options.benchmarks, options.harnesses, options.models))
     pairings = [resolve(options, *names, environ) for names in combinations]
     problems = list(dict.fromkeys(problem for pairing in pairings for problem in pairing.problems))
     if problems:
         raise NotReady("\n".join(problems))
+    prices = price_table(options.prices)
     experiment_id = f"exp-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
     tasks = chosen_tasks(options, pairings)
     with stored_runs(pairings, database) as stored:
@@ -68,9 +71,19 @@ def plan(options: RunOptions, environ: Mapping[str, str], database: str | None =
         _check_ending(options)
         definition = experiment_definition(options, pairings, tasks, stored)
     cells = [
-        PlannedCell(_cell_row(experiment_id, index, pairing, frozen), pairing, tasks[pairing.benchmark_name])
+        PlannedCell(
+            _cell_row(
+                experiment_id, index, pairing, {**frozen, **prices_of(pairing, options, environ, prices)}
+            ),
+            pairing,
+            tasks[pairing.benchmark_name],
+        )
         for index, (pairing, frozen) in enumerate(zip(pairings, definition["cells"], strict=True))
     ]
+    refused = unpriced(options, [cell.row.definition for cell in cells])
+    if refused:
+        raise NotReady("\n".join(refused))
+    definition["prices"] = by_model([cell.row.definition for cell in cells])
     experiment = ExperimentRow(
         id=experiment_id,
         name=options.name,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from atp.engine.budget import stopped_by_budget
 from atp.protocol.trace import TaskTrace, Usage
 from atp.scoring.statistics import Interval, bounds, clustered, pass_at_k, pass_hat_k, wilson
 from atp.store.reader import StoreReader
 from atp.store.rows import AttemptRow, CellRow, SlotRow
 
 NOT_RUN = "not run"
+BUDGET = "budget"
 RUNNING = "running"
 NOT_GRADED = "not graded"
 
@@ -26,15 +28,16 @@ def results(store: StoreReader, experiment_id: str) -> dict[str, Any]:
     for attempt in attempts:
         tries.setdefault(attempt.slot.id, []).append(attempt)
     cells = store.cells(experiment_id)
+    not_run = BUDGET if stopped_by_budget(store, experiment_id) else NOT_RUN
     return {
         "experiment": experiment_id,
-        "cells": [_cell(cell, slots.get(cell.id, []), tries) for cell in cells],
+        "cells": [_cell(cell, slots.get(cell.id, []), tries, not_run) for cell in cells],
         "attempts": [_attempt(attempt, {cell.id: cell for cell in cells}) for attempt in attempts],
     }
 
 
 def _cell(
-    cell: CellRow, slots: Sequence[SlotRow], tries: Mapping[str, Sequence[AttemptRow]]
+    cell: CellRow, slots: Sequence[SlotRow], tries: Mapping[str, Sequence[AttemptRow]], not_run: str
 ) -> dict[str, Any]:
     deciding = [(slot, _deciding(tries.get(slot.id, ()))) for slot in slots]
     scored: dict[str, list[float]] = {}
@@ -43,10 +46,11 @@ def _cell(
         if attempt is not None and attempt.grade is not None and attempt.grade.score is not None:
             scored.setdefault(slot.task_id, []).append(attempt.grade.score)
         else:
-            missing[_why_missing(attempt)] += 1
+            missing[not_run if attempt is None else _why_missing(attempt)] += 1
     scores = [score for group in scored.values() for score in group]
     interval = _interval(list(scored.values()))
     traces = [a.trace for _, a in deciding if a is not None and a.trace is not None]
+    made = [a.trace for slot in slots for a in tries.get(slot.id, ()) if a.trace is not None]
     statuses = Counter(str(a.status or RUNNING) for slot in slots for a in tries.get(slot.id, ()))
     return {
         "benchmark": cell.benchmark,
@@ -71,6 +75,8 @@ def _cell(
         "user_turns": _total([trace.user_turns for trace in traces]),
         "user_usage": _user_usage(traces),
         "cost": _total([trace.cost for trace in traces]),
+        "spent": _known(cost for trace in made for cost in (trace.cost, *trace.costs_of_others.values())),
+        "price": cell.definition.get("price"),
         "elapsed": _total([trace.elapsed for trace in traces]),
         "records": dict(Counter(_records(trace) for trace in traces)),
     }
@@ -109,9 +115,7 @@ def _deciding(attempts: Sequence[AttemptRow]) -> AttemptRow | None:
     return gradable[0] if gradable else max(attempts, key=lambda a: a.try_number, default=None)
 
 
-def _why_missing(attempt: AttemptRow | None) -> str:
-    if attempt is None:
-        return NOT_RUN
+def _why_missing(attempt: AttemptRow) -> str:
     if attempt.status is None:
         return RUNNING
     if attempt.grade is not None:
@@ -158,7 +162,9 @@ def _attempt(attempt: AttemptRow, cells: Mapping[str, CellRow]) -> dict[str, Any
         "user_turns": trace.user_turns,
         "user_usage": trace.user_usage.model_dump() if trace.user_usage else None,
         "cost": trace.cost,
+        "costs_of_others": dict(trace.costs_of_others),
         "elapsed": trace.elapsed,
+        "time_lost": trace.time_lost,
         "started_at": attempt.started_at.isoformat(),
         "trace_id": attempt.trace_id,
         "versions": dict(trace.versions),
@@ -193,6 +199,11 @@ def _records(trace: TaskTrace) -> str:
 def _total(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
+
+
+def _known(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _first_line(text: str) -> str:

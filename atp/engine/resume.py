@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
+from atp.engine.budget import spent_before
 from atp.engine.definition import experiment_definition, grading_definition
 from atp.engine.drift import Difference, differences
 from atp.engine.options import WHAT_THERE_IS, RunOptions
 from atp.engine.plan import Plan, chosen_tasks
+from atp.engine.pricing import frozen_prices
 from atp.engine.run import OpenSlot, Ungraded, Work
 from atp.protocol.errors import InvalidInput
 from atp.registry import Pairing
@@ -23,6 +26,7 @@ def fresh(plan: Plan) -> Work:
         experiment_id=plan.experiment.id,
         pairings={cell.row.id: cell.pairing for cell in plan.cells},
         slots=[OpenSlot(slot.id, slot.cell_id, slot.task, slot.repeat, tries=0) for slot in plan.slots],
+        prices={cell.row.id: frozen_prices(cell.row) for cell in plan.cells},
     )
 
 
@@ -71,7 +75,8 @@ def drift(
     ordered = [pairings[cell.id] for cell in cells]
     if work.slots:
         now = experiment_definition(options, ordered, chosen_tasks(options, ordered), store)
-        return differences(frozen, now)
+        # The frozen prices are gone on with, whatever a table says by now.
+        return differences(frozen, {**now, "prices": frozen.get("prices")})
     grading = [grading_definition(pairing) for pairing in ordered]
     before = [{key: cell.get(key) for key in now} for cell, now in zip(frozen["cells"], grading, strict=True)]
     return differences({"cells": before}, {"cells": grading})
@@ -83,13 +88,16 @@ def _merged(frozen: Any, changes: Any) -> Any:
     return changes
 
 
-def remaining(store: Store, experiment: ExperimentRow, pairings: Mapping[str, Pairing]) -> Work:
+def remaining(
+    store: Store, experiment: ExperimentRow, pairings: Mapping[str, Pairing], budget: float | None
+) -> Work:
     """What a stored experiment still needs.
 
     Args:
         store: Open.
         experiment: Which.
         pairings: By cell id, ready to run.
+        budget: USD of the experiment, if it has one: then what has been spent is counted.
     """
     tried: dict[str, list[AttemptRow]] = {}
     for attempt in store.attempts(experiment.id):
@@ -105,4 +113,6 @@ def remaining(store: Store, experiment: ExperimentRow, pairings: Mapping[str, Pa
         for attempt in gradable:
             if attempt.trace is not None and (attempt.grade is None or attempt.grade.score is None):
                 ungraded.append(Ungraded(attempt.run_id, slot.cell_id, store.task(slot), attempt.trace))
-    return Work(experiment.id, pairings, slots, ungraded)
+    prices = {cell.id: frozen_prices(cell) for cell in store.cells(experiment.id)}
+    spent = Decimal(0) if budget is None else spent_before(store, experiment.id, prices)
+    return Work(experiment.id, pairings, slots, prices, ungraded, spent)

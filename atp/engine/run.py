@@ -9,10 +9,12 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Protocol
 
 from atp.engine.attempt import Attempt, AttemptPlan, failed
+from atp.engine.budget import BUDGET_SET, BUDGET_SPENT, Budget
 from atp.engine.grading import grade
 from atp.engine.holder import holder, is_gone
 from atp.engine.model_sources import (
@@ -26,6 +28,7 @@ from atp.engine.options import RunOptions
 from atp.engine.own_agents import SDK_OPTION
 from atp.engine.pool import WorkerPool
 from atp.engine.recordings import Recordings
+from atp.engine.spending import Prices
 from atp.engine.user_model import UserPlan
 from atp.models.providers import provider_endpoint
 from atp.models.scripted.endpoint import ScriptedEndpoint
@@ -91,7 +94,11 @@ class Work:
     pairings: Mapping[str, Pairing]
     """By cell id."""
     slots: Sequence[OpenSlot]
+    prices: Mapping[str, Prices]
+    """By cell id, as frozen."""
     ungraded: Sequence[Ungraded] = ()
+    spent: Decimal = Decimal(0)
+    """USD of the attempts made before; counted where there is a budget."""
 
 
 class Run:
@@ -126,6 +133,7 @@ class Run:
         self._running: set[Attempt] = set()
         self._graders = asyncio.Semaphore(GRADERS)
         self._grace: asyncio.TimerHandle | None = None
+        self._budget = Budget(options.budget, work.spent)
         self.interrupted = False
 
     async def run(self) -> None:
@@ -138,6 +146,8 @@ class Run:
         self._logs.mkdir(parents=True, exist_ok=True)
         try:
             async with self._lease(), AsyncExitStack() as stack:
+                if self._budget.most is not None:
+                    await self._store.note(BUDGET_SET, self._work.experiment_id, {"usd": self._budget.most})
                 await self._prepare(stack)
                 await self._do()
         except ExceptionGroup as group:
@@ -168,9 +178,20 @@ class Run:
 
     async def _run_slots(self, group: asyncio.TaskGroup) -> None:
         while self._open:
+            if not self._affordable():
+                await self._stop_for_budget()
+                return
             ended = await self._run_slot(self._open.popleft())
             if ended is not None:
                 group.create_task(self._grade(ended))
+
+    def _affordable(self) -> bool:
+        return self._budget.allows_more(attempt.spent for attempt in self._running)
+
+    async def _stop_for_budget(self) -> None:
+        self._open.clear()
+        spent = {"usd": self._budget.most, "spent": float(self._budget.spent)}
+        await self._store.note(BUDGET_SPENT, self._work.experiment_id, spent)
 
     async def _run_slot(self, slot: OpenSlot) -> Ungraded | None:
         plan = self._plans[slot.cell_id]
@@ -185,10 +206,12 @@ class Run:
                 await begun  # what kept it from beginning ends the experiment, not the attempt
             finally:
                 self._running.discard(attempt)
+                self._budget.settle(attempt.spent)
             trace = await self._end(attempt, trace)
             again = (
                 not self.interrupted
                 and number <= slot.tries + self._options.retries
+                and self._affordable()
                 and trace.error is not None
                 and trace.status is not None
                 and not trace.status.gradable
@@ -250,6 +273,8 @@ class Run:
                 limits=self._options.limits,
                 options=self._harness_options(pairing),
                 monitored=self._options.monitored,
+                prices=self._work.prices[cell_id],
+                budgeted=self._budget.most is not None,
                 user=user,
             )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,24 +45,36 @@ class UserPlan:
     client: ChatClient
 
     async def open(
-        self, run_id: str, trace_id: str, task: TaskInput, repeat: int, store: SpanStore
+        self,
+        run_id: str,
+        trace_id: str,
+        task: TaskInput,
+        repeat: int,
+        store: SpanStore,
+        ended: Callable[[SpanEnd], None],
     ) -> UserModel:
-        """The user's model of one attempt."""
+        """The user's model of one attempt; `ended` hears of each of its calls."""
         session = await self.source.open(run_id, task, repeat)
         calls = EngineModelCalls(run_id, trace_id, Actor.USER_SIMULATOR, self.model)
-        return UserModel(session, self.client, calls, store)
+        return UserModel(session, self.client, calls, store, ended)
 
 
 class UserModel:
     """Plays one attempt's user (implements `atp.protocol.chat.ChatModel`); made by `UserPlan.open`."""
 
     def __init__(
-        self, session: ModelSession, client: ChatClient, calls: EngineModelCalls, store: SpanStore
+        self,
+        session: ModelSession,
+        client: ChatClient,
+        calls: EngineModelCalls,
+        store: SpanStore,
+        ended: Callable[[SpanEnd], None],
     ) -> None:
         self._session = session
         self._client = client
         self._calls = calls
         self._store = store
+        self._tell = ended
         self._ended: list[SpanEnd] = []
         self._log: Sequence[ModelCallRecord] | None = None
         self.parent_id: str | None = None
@@ -128,6 +140,7 @@ class UserModel:
 
     def _kept(self, end: SpanEnd) -> SpanEnd:
         self._ended.append(end)
+        self._tell(end)
         return end
 
 

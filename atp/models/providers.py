@@ -97,12 +97,7 @@ def provider_endpoint(
         raise InvalidInput(
             f"{provider.name} does not speak {dialect}; it speaks {', '.join(provider.dialects)}"
         )
-    if base_url is not None:
-        url = _checked_url(base_url, "--base-url")
-    elif from_env := env.get(provider.base_url_variable):
-        url = _checked_url(from_env, provider.base_url_variable)
-    else:
-        url = provider.default_base_url
+    url = _base_url(provider, base_url, env)
     return ModelEndpoint(
         dialect=dialect,
         base_url=url,
@@ -110,6 +105,20 @@ def provider_endpoint(
         api_key=SecretStr(_key(provider, url, env)),
         provider=provider.name,
     )
+
+
+def is_at_home(ref: ModelRef, base_url: str | None, env: Mapping[str, str]) -> bool:
+    """Whether a provider's model is asked at the provider's own address; see `provider_endpoint`."""
+    provider = PROVIDERS[ref.provider]
+    return _base_url(provider, base_url, env) == provider.default_base_url
+
+
+def _base_url(provider: Provider, base_url: str | None, env: Mapping[str, str]) -> str:
+    if base_url is not None:
+        return _checked_url(base_url, "--base-url")
+    if from_env := env.get(provider.base_url_variable):
+        return _checked_url(from_env, provider.base_url_variable)
+    return provider.default_base_url
 
 
 def _key(provider: Provider, url: str, env: Mapping[str, str]) -> str:

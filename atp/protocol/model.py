@@ -46,8 +46,8 @@ class Limits(Frozen):
     deadline: float | None = Field(default=None, gt=0)
     """Seconds of the agent phase; set-up and grading have their own."""
     model_timeout: float | None = Field(default=None, gt=0)
-    """Seconds for one model call."""
+    """Seconds for one try of a model call, as the client of the SDK measures it."""
     max_total_tokens: int | None = Field(default=None, gt=0)
     """Input and output tokens of the attempt."""
     max_cost: float | None = Field(default=None, gt=0)
-    """USD of the attempt."""
+    """USD of the agent's model calls."""

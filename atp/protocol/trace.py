@@ -122,7 +122,9 @@ class TaskTrace(Frozen):
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
     cost: float | None = Field(default=None, ge=0)
-    """USD."""
+    """USD of the agent's model calls that answered."""
+    costs_of_others: Mapping[str, float | None] = Field(default_factory=dict)
+    """Actor -> USD of the model calls made on behalf of others: the simulated user, a judge."""
     user_turns: int | None = Field(default=None, ge=0)
     """Model calls that answered for the user, apart from the agent's; None when no model plays it."""
     user_usage: Usage | None = None
@@ -130,6 +132,8 @@ class TaskTrace(Frozen):
     started_at: AwareDatetime | None = None
     elapsed: float | None = Field(default=None, ge=0)
     """Seconds of the agent phase."""
+    time_lost: float | None = Field(default=None, ge=0)
+    """Seconds of `elapsed` that went by with tries of model calls that failed and the waits after them."""
     checks: RecordCheck | None = None
     monitored: bool = True
     """False when the user said `--no-monitor`."""

@@ -161,12 +161,19 @@ class StoreReader:
         """
         query = select(journal).where(journal.c.sequence > after).order_by(journal.c.sequence).limit(limit)
         with self._database.read() as connection:
-            return [
-                JournalEntry(
-                    row.sequence, row.time_ns, row.kind, row.experiment_id, row.run_id, decode(row.data)
-                )
-                for row in connection.execute(query)
-            ]
+            return [_entry(row) for row in connection.execute(query)]
+
+    def last_entry(self, experiment_id: str, kinds: Sequence[str]) -> JournalEntry | None:
+        """The newest entry of an experiment that is of one of these kinds."""
+        query = (
+            select(journal)
+            .where(journal.c.experiment_id == experiment_id, journal.c.kind.in_(kinds))
+            .order_by(journal.c.sequence.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+        return None if row is None else _entry(row)
 
     def spans(self, run_id: str) -> list[Span]:
         """All spans of a run, by start time."""
@@ -247,6 +254,10 @@ class StoreReader:
 
 def _experiment(row: Row[Any]) -> ExperimentRow:
     return ExperimentRow(row.id, row.name, moment(row.created_ns), decode(row.definition), row.digest)
+
+
+def _entry(row: Row[Any]) -> JournalEntry:
+    return JournalEntry(row.sequence, row.time_ns, row.kind, row.experiment_id, row.run_id, decode(row.data))
 
 
 def _cell(row: Row[Any]) -> CellRow:

@@ -11,14 +11,14 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from sqlalchemy import Connection
 
 from atp.protocol.errors import AtpError, StoreError
 from atp.protocol.spans import SpanEnd, SpanStart
 from atp.protocol.trace import Grade, TaskTrace, ToolCall
-from atp.store import attempts, experiments, leases, summaries
+from atp.store import attempts, experiments, journal, leases, summaries
 from atp.store.database import Database, open_database
 from atp.store.operations import Operation, call_row
 from atp.store.reader import StoreReader
@@ -278,6 +278,14 @@ class Store(StoreReader):
             attempts.grade(connection, run_id, grade)
 
         await self.writer.submit(Operation(transaction=transaction), urgent=False)
+
+    async def note(self, kind: str, experiment_id: str, data: Mapping[str, Any]) -> None:
+        """Append an entry to the journal that changes nothing else."""
+
+        def transaction(connection: Connection) -> None:
+            journal.note(connection, kind, experiment_id, None, data)
+
+        await self.writer.submit(Operation(transaction=transaction))
 
     async def flush(self) -> None:
         """Wait until everything posted so far is durable.

@@ -5,7 +5,7 @@ chains for custom and guardrail spans. Tool spans are made at the binding; the S
 say no more than the model spans.
 
 A hook that fails neither ends the run nor goes unseen: the recorder counts it and notes it on the
-root span. A copied HTTP exchange finds its model span by context variables that the start of the
+root span. A copied HTTP exchange finds its model span by a context variable that the start of the
 model call sets, in the context in which the call is then made.
 """
 
@@ -21,7 +21,7 @@ from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, Span
 from monitor import vocabulary as v
 from monitor.instruments.openai_agents_hooks import forget, keep_traces_here, listening, run_hooks
 from monitor.instruments.openai_agents_spans import error_of, has_reply, reply_of
-from monitor.instruments.openai_http import MODEL_CALL, REQUESTED
+from monitor.instruments.openai_http import MODEL_CALL
 from monitor.instruments.openai_replies import ChatReply, read_reply
 from monitor.instruments.openai_requests import ModelRequest, RequestForms
 from monitor.instruments.openai_responses_replies import read_response_reply
@@ -127,7 +127,6 @@ class OpenAIAgentsInstrument:
             recorder=self.recorder, span=known.span, instrument=self, asked=asked, read=read
         )
         MODEL_CALL.set(known.call)
-        REQUESTED.set(known.call.requested)
 
     def _model_ended(self, call: _ModelCall, span: Any) -> None:
         error = error_of(span)
@@ -219,7 +218,8 @@ class _ModelCall(WatchedCall):
     request: ModelRequest | None = None
 
     def requested(self, body: bytes) -> None:
-        """The request goes out, or goes out again."""
+        """See `Listener`."""
+        WatchedCall.requested(self, body)
         if self.ended or self.request is not None:
             return
         try:

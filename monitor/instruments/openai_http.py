@@ -28,6 +28,9 @@ from typing import Any, Protocol
 class Listener(Protocol):
     """A model call in progress."""
 
+    def requested(self, body: bytes) -> None:
+        """A request goes out, for the first time or again."""
+
     def answered(self, copy: CopiedResponse) -> None:
         """A response has begun; its bytes follow."""
 
@@ -37,9 +40,6 @@ class Listener(Protocol):
 
 MODEL_CALL: ContextVar[Listener | None] = ContextVar("atp_model_call", default=None)
 """The model call that requests of the present context belong to."""
-
-REQUESTED: ContextVar[Callable[[bytes], None] | None] = ContextVar("atp_model_request", default=None)
-"""Called with the body of each request of the present context, tries that are repeated included."""
 
 
 @dataclass(slots=True)
@@ -99,9 +99,9 @@ async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
 
 
 async def _tell(request: Any) -> None:
-    requested = REQUESTED.get()
-    if requested is not None:
-        requested(await request.aread())
+    call = MODEL_CALL.get()
+    if call is not None:
+        call.requested(await request.aread())
 
 
 async def _copy(response: Any) -> None:
@@ -127,9 +127,9 @@ def copying_client(before: Callable[[Any], None]) -> Any:
 
 
 def _tell_synchronously(request: Any) -> None:
-    requested = REQUESTED.get()
-    if requested is not None:
-        requested(request.read())
+    call = MODEL_CALL.get()
+    if call is not None:
+        call.requested(request.read())
 
 
 def _copy_synchronously(response: Any) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, SpanKind
 from atp.protocol.trace import Usage
 from monitor import vocabulary as v
-from monitor.instruments.openai_http import MODEL_CALL, REQUESTED, CopiedResponse
+from monitor.instruments.openai_http import MODEL_CALL, CopiedResponse
 from monitor.instruments.openai_replies import ChatReply, read_reply
 from monitor.instruments.openai_requests import RequestForms
 from monitor.instruments.watched_call import set_known
@@ -107,7 +107,6 @@ class SmolagentsInstrument:
         """
         call = ModelCall(self, {tool.name: tool for tool in tools or ()})
         MODEL_CALL.set(call)
-        REQUESTED.set(call.requested)
         error: BaseException | None = None
         try:
             yield
@@ -116,7 +115,6 @@ class SmolagentsInstrument:
             raise
         finally:
             MODEL_CALL.set(None)
-            REQUESTED.set(None)
             # Not an Exception: the attempt is being stopped.
             if error is None or isinstance(error, Exception):
                 self.record("model call", lambda: self._ended(call, call.reply(), error))
@@ -148,6 +146,11 @@ class SmolagentsInstrument:
         span.set_body(v.MODEL_PARAMETERS, request.parameters)
         if request.tools:
             span.set_messages(v.TOOL_DEFINITIONS, request.tools)
+
+    async def repeated(self, call: ModelCall) -> None:
+        """A request of a model call is about to go out again."""
+        if call.span is not None:
+            call.span.event(v.REPEATED_TRY, {"retry_count": call.requests - 1})
 
     async def refused(self, call: ModelCall, status: int) -> None:
         """The provider answered with an HTTP error."""
@@ -213,10 +216,12 @@ class ModelCall:
     copy: CopiedResponse | None = None
 
     def requested(self, body: bytes) -> None:
-        """A request goes out, for the first time or again."""
+        """See `Listener`."""
         self.requests += 1
         if self.requests == 1:
             self.instrument.record("request", lambda: self.instrument.started(self, body))
+        else:
+            self.instrument.record("request", lambda: self.instrument.repeated(self))
 
     def answered(self, copy: CopiedResponse) -> None:
         """See `Listener`."""

@@ -17,6 +17,14 @@ class WatchedCall:
     span: SpanHandle
     copy: CopiedResponse | None = None
     ended: bool = False
+    requests: int = 0
+    """Requests that went out for it."""
+
+    def requested(self, body: bytes) -> None:
+        """See `Listener`."""
+        self.requests += 1
+        if self.requests > 1 and not self.ended:
+            self.span.event(v.REPEATED_TRY, {"retry_count": self.requests - 1})
 
     def answered(self, copy: CopiedResponse) -> None:
         """See `Listener`."""

@@ -159,7 +159,9 @@ async def test_tries_that_the_client_repeats_are_events_of_the_model_span(
     assert end.status is SpanStatus.OK
     assert [(event.name, event.attributes) for event in end.events] == [
         (v.FAILED_TRY, {"http.status_code": 500, "retry_count": 0}),
+        (v.REPEATED_TRY, {"retry_count": 1}),
         (v.FAILED_TRY, {"http.status_code": 500, "retry_count": 1}),
+        (v.REPEATED_TRY, {"retry_count": 2}),
     ]
     assert end.attributes[v.RETRIES] == 2
 
