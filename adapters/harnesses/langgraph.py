@@ -49,6 +49,7 @@ CARD = HarnessCard(
     extra="langgraph",
     preload=("langchain.agents", "langchain_openai", "langgraph.checkpoint.memory"),
     schema_on_wire="verbatim, except that `title` is dropped and `$ref` is replaced by what it names",
+    wire_schema="adapters.harnesses.langgraph_schema:wire_parameters",
     soft_turn_limit=(
         "`recursion_limit` counts graph steps, one per model call and one per round of tools; it raises "
         "GraphRecursionError after the tools of the last allowed model call, without a partial answer"

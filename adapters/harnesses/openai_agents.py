@@ -49,6 +49,7 @@ CARD = HarnessCard(
     requirements="adapters/harnesses/openai_agents.txt",
     extra="openai-agents",
     schema_on_wire='verbatim, with `"strict": false` beside it',
+    unknown_tool="ends",
     soft_turn_limit=(
         "`max_turns` counts model calls; it raises MaxTurnsExceeded after the tools of the last allowed "
         "one, without a partial answer"

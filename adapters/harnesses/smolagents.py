@@ -51,6 +51,10 @@ CARD = HarnessCard(
         "nothing but `required` remains, so `additionalProperties` is dropped, and smolagents itself "
         "refuses arguments that are no property"
     ),
+    wire_schema="adapters.harnesses.smolagents_inputs:wire_parameters",
+    prompt_on_wire="within",
+    history_on_wire="text",
+    raising_tool="told",
     soft_turn_limit=(
         "`max_steps` (20 by default, per user line) counts steps, one model call each with its tools; when "
         "it fires, one more model call without tools is made for an answer, and the run ends max_turns"
@@ -71,7 +75,8 @@ CARD = HarnessCard(
     notes=(
         "The system prompt is smolagents' own; the benchmark's stands in it, as `instructions`.",
         "Earlier tool calls and their results are shown to the model as text, not as tool messages; "
-        "results are stripped of white space at their ends, and those of parallel calls are joined.",
+        "results are stripped of white space at their ends, and those of parallel calls are joined; these "
+        "calls stand in the order in which they ended.",
         "Requests carry smolagents' `tool_choice: required` and `stop` sequences.",
         "Model spans come from a subclass of OpenAIModel around `generate`, and their content from the "
         "HTTP client given by `client_kwargs`: step callbacks run after the step and its tools, and of "

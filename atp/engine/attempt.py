@@ -216,6 +216,7 @@ class Attempt:
             tools=tuple(environment.tools),
             has_user=environment.user is not None,
             workspace=environment.workspace,
+            tool_errors=environment.tool_errors,
             model=WireEndpoint.of(session.endpoint),
             sampling=plan.sampling,
             limits=plan.limits,

@@ -56,20 +56,42 @@ def plan(options: RunOptions, environ: Mapping[str, str]) -> Plan:
     """
     combinations = list(product(options.benchmarks, options.harnesses, options.models))
     pairings = [resolve(options, *names, environ) for names in combinations]
+    check_ready(pairings)
+    tasks = chosen_tasks(options, pairings)
+    return freeze(options, [(pairing, tasks[pairing.benchmark_name]) for pairing in pairings])
+
+
+def check_ready(pairings: Sequence[registry.Pairing]) -> None:
+    """See that nothing is missing.
+
+    Raises:
+        NotReady: Something is; every problem is named.
+    """
     problems = list(dict.fromkeys(problem for pairing in pairings for problem in pairing.problems))
     if problems:
         raise NotReady("\n".join(problems))
+
+
+def freeze(options: RunOptions, chosen: Sequence[tuple[registry.Pairing, Sequence[TaskInput]]]) -> Plan:
+    """An experiment of these pairings, each on its own tasks.
+
+    Args:
+        options: What was asked for.
+        chosen: Ready pairings, and the tasks of each.
+
+    Raises:
+        UsageError: A script that has nothing to say to a task, or a user who would never end.
+    """
     experiment_id = f"exp-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-    tasks = chosen_tasks(options, pairings)
     cells = [
-        PlannedCell(_cell_row(experiment_id, index, pairing), pairing, tasks[pairing.benchmark_name])
-        for index, pairing in enumerate(pairings)
+        PlannedCell(_cell_row(experiment_id, index, pairing), pairing, tasks)
+        for index, (pairing, tasks) in enumerate(chosen)
     ]
     for cell in cells:
         _check_script(cell, cell.pairing.model)
         _check_script(cell, cell.pairing.user_model)
     _check_ending(options)
-    definition = experiment_definition(options, pairings, tasks)
+    definition = experiment_definition(options, [pairing for pairing, _ in chosen], _tasks_of(cells))
     experiment = ExperimentRow(
         id=experiment_id,
         name=options.name,
@@ -117,6 +139,14 @@ def chosen_tasks(
                 else sample(loaded, options.count, options.seed)
             )
     return tasks
+
+
+def _tasks_of(cells: Sequence[PlannedCell]) -> Mapping[str, Sequence[TaskInput]]:
+    """Benchmark -> what any of its cells is run on."""
+    tasks: dict[str, dict[str, TaskInput]] = {}
+    for cell in cells:
+        tasks.setdefault(cell.pairing.benchmark_name, {}).update({task.task_id: task for task in cell.tasks})
+    return {name: list(each.values()) for name, each in tasks.items()}
 
 
 def _cell_row(experiment_id: str, index: int, pairing: registry.Pairing) -> CellRow:
