@@ -54,6 +54,7 @@ CARD = HarnessCard(
         "`recursion_limit` counts graph steps, one per model call and one per round of tools; it raises "
         "GraphRecursionError after the tools of the last allowed model call, without a partial answer"
     ),
+    retries="the openai client: twice, after 408, 409, 429, 5xx and lost connections",
     environment={
         "LANGSMITH_TRACING": "false",
         "LANGSMITH_TRACING_V2": "false",

@@ -54,6 +54,7 @@ CARD = HarnessCard(
         "`max_turns` counts model calls; it raises MaxTurnsExceeded after the tools of the last allowed "
         "one, without a partial answer"
     ),
+    retries="the openai client: twice, after 408, 409, 429, 5xx and lost connections",
     preload=(
         "agents",
         "agents.memory.sqlite_session",

@@ -60,6 +60,10 @@ CARD = HarnessCard(
         "it fires, one more model call without tools is made for an answer, and the run ends max_turns"
     ),
     extra_calls_at_limit=1,
+    retries=(
+        "the openai client: twice, after 408, 409, 429, 5xx and lost connections; then smolagents itself "
+        "after a rate limit (429), with minutes between"
+    ),
     # smolagents itself calls home for nothing; the hub's client beneath it can.
     environment={"HF_HUB_DISABLE_TELEMETRY": "1"},
     agent_packages=("smolagents",),
@@ -89,8 +93,6 @@ CARD = HarnessCard(
         "A tool call that the model writes as text is made, under an id of smolagents' own; the comparison "
         "of records names it as `call_from_text`.",
         "A reply without usage fails the run.",
-        "A rate limit (429) is tried again twice by the openai client and then by smolagents itself, "
-        "after minutes.",
         "A cancelled attempt interrupts the agent, cancels its tool calls and shuts its connections; a "
         "thread that sleeps before a retry ends at its next request, and a thread within a "
         "tool of smolagents' own ends when that does.",

@@ -172,14 +172,15 @@ async def grade_repeatable(subject: BenchmarkSubject) -> AsyncIterator[str]:
 async def missing_score(subject: BenchmarkSubject) -> AsyncIterator[str]:
     """What cannot be graded has no score, with a reason; it is never a 0.
 
-    Source: the design's "score or missing with reason". The task is graded without its gold.
+    Source: the design's "score or missing with reason". A perfect run is graded without the task's gold; a
+    grader that does not need it there gives the full score all the same.
     """
-    for task in subject.sample[:1]:
-        trace = await silent(subject.benchmark, task)
+    for task in [task for task in subject.sample if task.expected is not None][:1]:
+        trace = await perfect(subject.benchmark, task)
         verdict = await grade(subject.benchmark, task.model_copy(update={"expected": None}), trace)
-        if verdict.score is not None:
-            yield f"{task.task_id}: scores {verdict.score} without any gold"
-        elif not verdict.reason:
+        if verdict.score not in (None, 1.0):
+            yield f"{task.task_id}: a perfect run scores {verdict.score} without any gold"
+        elif verdict.score is None and not verdict.reason:
             yield f"{task.task_id}: has no score, and no reason for that"
 
 

@@ -62,25 +62,51 @@ async def observe(
         NotReady: The harness's environment is missing; says the command that makes it.
         InfrastructureError: An attempt left no record.
     """
-    script = await asyncio.to_thread(write_script, folder)
-    streams = (False, True) if STREAM_OPTION in card.options else (False,)
+    return Evidence(
+        card,
+        await observe_conversations(card, folder, options=options, workers=workers),
+        await observe_bounded(card, folder, options=options, workers=workers),
+    )
+
+
+async def observe_conversations(
+    card: HarnessCard, folder: Path, *, options: Mapping[str, str] | None = None, workers: int = 1
+) -> tuple[Mode, ...]:
+    """The part of `observe` without limits."""
+    script = folder / "conversations.yaml"
+    await asyncio.to_thread(write_script, script, CONVERSATIONS)
+    expecting = [probe for probe in CONVERSATIONS if probe.expected is not None]
     modes: list[Mode] = []
-    for dialect, streamed in product(card.dialects, streams):
-        label = f"{dialect}, streamed" if streamed else str(dialect)
-        modes.append(
-            await _mode(
-                card,
-                folder / f"{dialect}-{streamed}",
-                script,
-                label,
-                _chosen(card, options or {}, dialect, streamed),
-                streamed,
-                workers,
-            )
+    for dialect, streamed in product(card.dialects, _streams(card)):
+        chosen = _chosen(card, options or {}, dialect, streamed)
+        within = folder / (f"{dialect}-streamed" if streamed else dialect)
+        run = _ProbeRun(card, within, chosen, Limits(deadline=DEADLINE), Sampling(), workers)
+        scripted, oracle, noop = await run.attempts(
+            (f"scripted/file:{script}", CONVERSATIONS),
+            ("scripted/oracle", expecting),
+            ("scripted/noop", expecting),
         )
+        label = f"{dialect}, streamed" if streamed else str(dialect)
+        modes.append(Mode(label, streamed, scripted, oracle, noop))
+    return tuple(modes)
+
+
+async def observe_bounded(
+    card: HarnessCard, folder: Path, *, options: Mapping[str, str] | None = None, workers: int = 1
+) -> Mapping[str, Attempt]:
+    """The part of `observe` under limits, with an attempt that is cancelled; by the probe's name."""
+    script = folder / "bounded.yaml"
+    await asyncio.to_thread(write_script, script, BOUNDED)
+    limits = Limits(deadline=DEADLINE, max_turns=MAX_TURNS, max_total_tokens=MAX_TOKENS)
+    sampling = Sampling(temperature=TEMPERATURE, max_output_tokens=OUTPUT_TOKENS)
     chosen = _chosen(card, options or {}, card.dialects[0], False)
-    bounded = await _bounded(card, folder / "bounded", script, chosen, workers)
-    return Evidence(card, tuple(modes), bounded)
+    run = _ProbeRun(card, folder / "bounded", chosen, limits, sampling, workers)
+    [bounded] = await run.attempts((f"scripted/file:{script}", BOUNDED))
+    return bounded
+
+
+def _streams(card: HarnessCard) -> Sequence[bool]:
+    return (False, True) if STREAM_OPTION in card.options else (False,)
 
 
 def _chosen(
@@ -88,35 +114,6 @@ def _chosen(
 ) -> dict[str, str]:
     named = {registry.DIALECT_OPTION: str(dialect)} if registry.DIALECT_OPTION in card.options else {}
     return {**options, **named, **({STREAM_OPTION: "true"} if streamed else {})}
-
-
-async def _mode(
-    card: HarnessCard,
-    folder: Path,
-    script: Path,
-    label: str,
-    options: Mapping[str, str],
-    streamed: bool,
-    workers: int,
-) -> Mode:
-    expecting = [probe for probe in CONVERSATIONS if probe.expected is not None]
-    run = _ProbeRun(card, folder, options, Limits(deadline=DEADLINE), Sampling(), workers)
-    scripted, oracle, noop = await run.attempts(
-        (f"scripted/file:{script}", CONVERSATIONS),
-        ("scripted/oracle", expecting),
-        ("scripted/noop", expecting),
-    )
-    return Mode(label, streamed, scripted, oracle, noop)
-
-
-async def _bounded(
-    card: HarnessCard, folder: Path, script: Path, options: Mapping[str, str], workers: int
-) -> Mapping[str, Attempt]:
-    limits = Limits(deadline=DEADLINE, max_turns=MAX_TURNS, max_total_tokens=MAX_TOKENS)
-    sampling = Sampling(temperature=TEMPERATURE, max_output_tokens=OUTPUT_TOKENS)
-    run = _ProbeRun(card, folder, options, limits, sampling, workers)
-    [bounded] = await run.attempts((f"scripted/file:{script}", BOUNDED))
-    return bounded
 
 
 @dataclass

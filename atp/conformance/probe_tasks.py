@@ -145,7 +145,7 @@ CONVERSATIONS = (
 """Run in each dialect, and streamed where the harness streams."""
 
 ENDLESS = _probe(
-    "endless", *(_calls(_call("echo", f"call_{n}", text=str(n)), tokens=2) for n in range(30)), _says("Over.")
+    "endless", *(_calls(_call("echo", f"call_{n}", text=str(n)), tokens=2) for n in range(12)), _says("Over.")
 )
 SPENDS = _probe(
     "spends",
@@ -160,13 +160,9 @@ BOUNDED = (ENDLESS, SPENDS, WAITS)
 """Run under limits; the last is cancelled."""
 
 
-def write_script(folder: Path) -> Path:
-    """Write what the scripted model says to all of them, as a `scripted/file:` model takes it."""
-    script = Script(
-        tasks=tuple(TaskSteps(match=probe.name, steps=probe.steps) for probe in (*CONVERSATIONS, *BOUNDED))
-    )
-    path = folder / "script.yaml"
+def write_script(path: Path, probes: Sequence[Probe]) -> None:
+    """Write what the scripted model says in these probes, as a `scripted/file:` model takes it."""
+    script = Script(tasks=tuple(TaskSteps(match=probe.name, steps=probe.steps) for probe in probes))
     path.write_text(
         json.dumps(script.model_dump(mode="json", exclude_none=True), ensure_ascii=False), encoding="utf-8"
     )
-    return path

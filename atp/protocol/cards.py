@@ -154,6 +154,8 @@ class HarnessCard(Frozen):
     """Whether of a tool that raises within the SDK the model is told, or the run ends."""
     soft_turn_limit: str
     """What the SDK's own limit counts and what it does when it fires."""
+    retries: str | None = None
+    """What its model client tries again by itself; None where nobody has looked."""
     extra_calls_at_limit: int = 0
     """Model calls the SDK still makes once its own limit has fired."""
     environment: Mapping[str, str] = Field(default_factory=dict)
