@@ -144,7 +144,7 @@ def _results(text: str, calls: tuple[StepCall, ...]) -> Iterator[Message]:
     observed = observed.removesuffix("\n").removeprefix("\n")
     if observed == _OBSERVATION or observed.startswith(f"{_OBSERVATION}\n"):
         for call in calls:
-            # Of an empty result smolagents strips the line end too.
+            # The line end before an empty result has gone with those at the end.
             result = observed.removeprefix(_OBSERVATION).removeprefix("\n")
             yield Message("tool", result, tool_call_id=call.id)
     elif observed:

@@ -11,7 +11,7 @@ import pytest
 from ledger.benchmark import LedgerBenchmark, LedgerEnvironment
 from pydantic import JsonValue
 
-from atp.conformance import check_benchmark
+from atp.conformance.benchmark import check_benchmark
 from atp.conformance.benchmark_checks import BENCHMARK_CHECKS
 from atp.conformance.check import name_of
 from atp.protocol.benchmark import Benchmark

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from ledger.benchmark import LedgerBenchmark
 
-from atp.conformance import check_pair
 from atp.conformance.check import name_of
-from atp.conformance.pairs import PAIR_CHECKS
+from atp.conformance.pairs import PAIR_CHECKS, check_pair
 from atp.protocol.benchmark import Benchmark
 from atp.protocol.task import TaskInput
 from tests.atp.conformance.broken_loop import BROKEN

@@ -8,8 +8,7 @@ import pytest
 from thinloop.card import CARD
 
 from atp import registry
-from atp.conformance import check_harness
-from atp.conformance.harness import harness_report
+from atp.conformance.harness import check_harness, harness_report
 from atp.conformance.observing import observe
 from atp.engine import environments
 from atp.engine.environments import OWN_DISTRIBUTION

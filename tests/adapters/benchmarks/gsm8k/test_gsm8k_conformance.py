@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adapters.benchmarks.gsm8k.card import DATA
-from atp.conformance import check_benchmark
+from atp.conformance.benchmark import check_benchmark
 from atp.engine import datasets
 from tests.local_hub import LocalHub
 

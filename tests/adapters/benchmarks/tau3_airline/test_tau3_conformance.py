@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from adapters.benchmarks.tau3_airline import Tau3Airline
-from atp.conformance import check_benchmark
+from atp.conformance.benchmark import check_benchmark
 
 
 async def test_it_keeps_every_rule(airline_data: Path) -> None:
