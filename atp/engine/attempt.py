@@ -299,7 +299,7 @@ class Attempt:
             calls if self._plan.monitored else None,
             self._door.calls if self._door else None,
             outcome.trace if outcome else None,
-            rejected=rejected_calls(self._model_ends),
+            rejected=rejected_calls(self._model_ends) | (self._door.raised if self._door else frozenset()),
             altered=self._door.altered if self._door else (),
             nature=Nature.of(self._plan.card, self._tools_of_the_agent(calls)),
         )
