@@ -203,9 +203,36 @@ def resolve(
         InvalidInput: An option, model, path or URL that breaks the rules.
         PluginError: An adapter that cannot be loaded.
     """
-    chosen = benchmark(benchmark_name, benchmark_options)
-    card = harness(harness_name, harness_options)
-    model = ModelRef.parse(model_name)
+    return pair(
+        benchmark_name,
+        benchmark(benchmark_name, benchmark_options),
+        harness(harness_name, harness_options),
+        ModelRef.parse(model_name),
+        harness_options=harness_options,
+        python=python,
+        in_process=in_process,
+        base_url=base_url,
+        user_model=user_model,
+        user_base_url=user_base_url,
+        environ=environ,
+    )
+
+
+def pair(
+    benchmark_name: str,
+    chosen: Benchmark,
+    card: HarnessCard,
+    model: ModelRef,
+    *,
+    harness_options: Mapping[str, Any] | None = None,
+    python: Path | None = None,
+    in_process: bool = False,
+    base_url: str | None = None,
+    user_model: str | None = None,
+    user_base_url: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Pairing:
+    """Put adapters together that are at hand, found by a name or not; otherwise as `resolve`."""
     _check_options(card, harness_options or {})
     problems: list[str] = []
 

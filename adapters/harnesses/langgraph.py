@@ -49,9 +49,15 @@ CARD = HarnessCard(
     extra="langgraph",
     preload=("langchain.agents", "langchain_openai", "langgraph.checkpoint.memory"),
     schema_on_wire="verbatim, except that `title` is dropped and `$ref` is replaced by what it names",
+    wire_schema="adapters.harnesses.langgraph_schema:wire_parameters",
     soft_turn_limit=(
         "`recursion_limit` counts graph steps, one per model call and one per round of tools; it raises "
         "GraphRecursionError after the tools of the last allowed model call, without a partial answer"
+    ),
+    retries=(
+        "the openai client: twice, after 408, 409, 429, 5xx and lost connections, after half a second and "
+        "more or as long as Retry-After says; `timeout` is of each try, and of a stream of the pause between "
+        "two pieces"
     ),
     environment={
         "LANGSMITH_TRACING": "false",
@@ -73,9 +79,6 @@ CARD = HarnessCard(
     notes=(
         "The HTTP client is the openai SDK's own default one, given through `http_async_client` so that "
         "responses can be copied; LangChain's default adds TCP keep-alive options to it.",
-        "A model call that fails is tried again twice by the openai client (no answer, HTTP 408, 409, 429 "
-        "and 5xx), after half a second and more, or as long as Retry-After says. `timeout` is of each try, "
-        "and of a stream of the pause between two pieces.",
         "Malformed arguments: a whole reply makes them an invalid tool call, which the agent does not "
         "execute and ends with; of a stream LangChain completes them where it can and executes that.",
         "A tool that the model invents is answered by the tool node itself and never reaches the binding.",

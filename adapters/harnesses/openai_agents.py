@@ -49,9 +49,15 @@ CARD = HarnessCard(
     requirements="adapters/harnesses/openai_agents.txt",
     extra="openai-agents",
     schema_on_wire='verbatim, with `"strict": false` beside it',
+    unknown_tool="ends",
     soft_turn_limit=(
         "`max_turns` counts model calls; it raises MaxTurnsExceeded after the tools of the last allowed "
         "one, without a partial answer"
+    ),
+    retries=(
+        "the openai client: twice, after 408, 409, 429, 5xx and lost connections, after half a second and "
+        "more or as long as Retry-After says; the SDK's own are off by default; `timeout` is of each try, "
+        "and of a stream of the pause between two pieces"
     ),
     preload=(
         "agents",
@@ -72,9 +78,6 @@ CARD = HarnessCard(
         _STREAM: "true: `Runner.run_streamed`, usage included (`include_usage`); default false",
     },
     notes=(
-        "A model call that fails is tried again twice by the openai client (no answer, HTTP 408, 409, 429 "
-        "and 5xx), after half a second and more, or as long as Retry-After says; the SDK's own retries are "
-        "off by default. `timeout` is of each try, and of a stream of the pause between two pieces.",
         "Traces are not exported: the instrument takes the place of the SDK's processors.",
         "Function tools get the model's arguments as text. Text that is no JSON goes to the binding as it "
         "is, whose answer the model reads; empty text means no arguments, as in the SDK's own "

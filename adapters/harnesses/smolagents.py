@@ -51,11 +51,20 @@ CARD = HarnessCard(
         "nothing but `required` remains, so `additionalProperties` is dropped, and smolagents itself "
         "refuses arguments that are no property"
     ),
+    wire_schema="adapters.harnesses.smolagents_inputs:wire_parameters",
+    prompt_on_wire="within",
+    history_on_wire="text",
+    raising_tool="told",
     soft_turn_limit=(
         "`max_steps` (20 by default, per user line) counts steps, one model call each with its tools; when "
         "it fires, one more model call without tools is made for an answer, and the run ends max_turns"
     ),
     extra_calls_at_limit=1,
+    retries=(
+        "the openai client: twice, after 408, 409, 429, 5xx and lost connections, after half a second and "
+        "more or as long as Retry-After says; then smolagents itself after a rate limit (429), with minutes "
+        "between; `timeout` is of each try"
+    ),
     # smolagents itself calls home for nothing; the hub's client beneath it can.
     environment={"HF_HUB_DISABLE_TELEMETRY": "1"},
     agent_packages=("smolagents",),
@@ -71,7 +80,8 @@ CARD = HarnessCard(
     notes=(
         "The system prompt is smolagents' own; the benchmark's stands in it, as `instructions`.",
         "Earlier tool calls and their results are shown to the model as text, not as tool messages; "
-        "results are stripped of white space at their ends, and those of parallel calls are joined.",
+        "results are stripped of white space at their ends, and those of parallel calls are joined; these "
+        "calls stand in the order in which they ended.",
         "Requests carry smolagents' `tool_choice: required` and `stop` sequences.",
         "Model spans come from a subclass of OpenAIModel around `generate`, and their content from the "
         "HTTP client given by `client_kwargs`: step callbacks run after the step and its tools, and of "
@@ -84,9 +94,6 @@ CARD = HarnessCard(
         "A tool call that the model writes as text is made, under an id of smolagents' own; the comparison "
         "of records names it as `call_from_text`.",
         "A reply without usage fails the run.",
-        "A model call that fails is tried again twice by the openai client (no answer, HTTP 408, 409, 429 "
-        "and 5xx), after half a second and more, or as long as Retry-After says. A rate limit (429) is "
-        "then tried again by smolagents itself, after minutes. `timeout` is of each try.",
         "A cancelled attempt interrupts the agent, cancels its tool calls and shuts its connections; a "
         "thread that sleeps before a retry ends at its next request, and a thread within a "
         "tool of smolagents' own ends when that does.",

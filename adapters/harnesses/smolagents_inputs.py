@@ -7,11 +7,11 @@ done here keeps the meaning of each property's schema through that.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atp.protocol.base import JsonObject
-from atp.protocol.errors import InvalidInput
+from atp.protocol.schema_references import without_references
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _ANNOTATIONS = frozenset({"default", "deprecated", "description", "examples", "title"})
@@ -30,9 +30,20 @@ def tool_inputs(parameters: JsonObject) -> dict[str, dict[str, Any]]:
     assert isinstance(properties, Mapping)
     assert isinstance(required, Sequence)
     return {
-        name: _input(_resolved(schema, parameters, ()), name not in required)
+        name: _input(without_references(schema, parameters), name not in required)
         for name, schema in properties.items()
     }
+
+
+def wire_parameters(parameters: JsonObject) -> dict[str, Any]:
+    """The `parameters` of a tool as smolagents puts them on the wire (`get_tool_json_schema`).
+
+    Raises:
+        InvalidInput: See `tool_inputs`.
+    """
+    inputs = tool_inputs(parameters)
+    required = [name for name, schema in inputs.items() if "nullable" not in schema]
+    return {"type": "object", "properties": inputs, "required": required}
 
 
 def _input(schema: Any, optional: bool) -> dict[str, Any]:
@@ -84,34 +95,3 @@ def _types(schema: Any) -> list[str]:
     if kind is None:
         return list(_TYPES)
     return [kind] if isinstance(kind, str) else list(kind)
-
-
-def _resolved(schema: Any, root: JsonObject, within: tuple[str, ...]) -> Any:
-    """The schema with every `$ref` replaced by what it names, since definitions are not sent along."""
-    if isinstance(schema, Mapping):
-        reference = schema.get("$ref")
-        if isinstance(reference, str):
-            if reference in within:
-                raise InvalidInput(f"its schema refers to itself by {reference!r}")
-            named = _resolved(_named(reference, root), root, (*within, reference))
-            beside = {key: value for key, value in schema.items() if key != "$ref"}
-            return {**named, **_resolved(beside, root, within)} if beside else named
-        return {key: _resolved(value, root, within) for key, value in schema.items()}
-    if isinstance(schema, list):
-        return [_resolved(item, root, within) for item in schema]
-    return schema
-
-
-def _named(reference: str, root: JsonObject) -> Any:
-    if reference != "#" and not reference.startswith("#/"):
-        raise InvalidInput(f"its schema refers to {reference!r}, which is not within it")
-    target: Any = root
-    for part in _path(reference):
-        if not isinstance(target, Mapping) or part not in target:
-            raise InvalidInput(f"its schema refers to {reference!r}, which does not exist")
-        target = target[part]
-    return target
-
-
-def _path(reference: str) -> Iterator[str]:
-    return (part.replace("~1", "/").replace("~0", "~") for part in reference.split("/")[1:])

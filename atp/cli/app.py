@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from agent_task_protocol import __version__
-from atp.cli import data, doctor, environment, listing, pairing, results, run, score, trace
+from atp.cli import data, doctor, environment, listing, pairing, results, run, score, trace, verify
 from atp.cli.output import printable
 from atp.protocol.errors import AtpError, NotReady, PluginError, UsageError
 
@@ -34,6 +34,7 @@ app.command("resume")(run.resume)
 app.command("results")(results.results)
 app.command("trace")(trace.trace)
 app.command("score")(score.score)
+app.command("verify")(verify.verify)
 app.add_typer(data.app, name="data")
 app.add_typer(environment.app, name="env")
 app.command("doctor")(doctor.doctor)

@@ -165,8 +165,8 @@ class _MutatedRecorder:
     def failed(self, where: str, error: Exception) -> None:
         self._recorder.failed(where, error)
 
-    async def ready(self) -> None:
-        await self._recorder.ready()
+    async def ready(self, *, before_call: bool = False) -> None:
+        await self._recorder.ready(before_call=before_call)
 
 
 _recorders: dict[str, _MutatedRecorder] = {}

@@ -249,6 +249,7 @@ class Attempt:
             tools=tuple(environment.tools),
             has_user=environment.user is not None,
             workspace=environment.workspace,
+            tool_errors=environment.tool_errors,
             model=WireEndpoint.of(session.endpoint),
             sampling=plan.sampling,
             limits=plan.limits,
@@ -335,7 +336,7 @@ class Attempt:
             calls if self._plan.monitored else None,
             self._door.calls if self._door else None,
             outcome.trace if outcome else None,
-            rejected=rejected_calls(self._model_ends),
+            rejected=rejected_calls(self._model_ends) | (self._door.raised if self._door else frozenset()),
             altered=self._door.altered if self._door else (),
             nature=Nature.of(self._plan.card, self._tools_of_the_agent(calls)),
         )

@@ -72,6 +72,14 @@ class Door:
         """All recorded calls, in the order of arrival."""
         return tuple(self._calls[sequence] for sequence in sorted(self._calls))
 
+    @property
+    def raised(self) -> frozenset[str]:
+        """Ids of the calls whose failure was raised within the SDK, which may take the whole reply for one
+        that it cannot accept."""
+        if self._environment.tool_errors == "return":
+            return frozenset()
+        return frozenset(call.id for call in self.calls if call.error is not None)
+
     async def call(self, request: Message) -> Message:
         """Execute one call of the link's `call` message; gives the reply's `value` and `error`.
 

@@ -58,28 +58,54 @@ def plan(options: RunOptions, environ: Mapping[str, str], database: str | None =
     check_measured(options)
     combinations = list(product(options.benchmarks, options.harnesses, options.models))
     pairings = [resolve(options, *names, environ) for names in combinations]
+    check_ready(pairings)
+    tasks = chosen_tasks(options, pairings)
+    chosen = [(pairing, tasks[pairing.benchmark_name]) for pairing in pairings]
+    return freeze(options, chosen, environ, database)
+
+
+def check_ready(pairings: Sequence[registry.Pairing]) -> None:
+    """See that nothing is missing.
+
+    Raises:
+        NotReady: Something is; every problem is named.
+    """
     problems = list(dict.fromkeys(problem for pairing in pairings for problem in pairing.problems))
     if problems:
         raise NotReady("\n".join(problems))
-    prices = price_table(options.prices)
-    experiment_id = f"exp-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-    tasks = chosen_tasks(options, pairings)
+
+
+def freeze(
+    options: RunOptions,
+    chosen: Sequence[tuple[registry.Pairing, Sequence[TaskInput]]],
+    environ: Mapping[str, str],
+    database: str | None = None,
+) -> Plan:
+    """An experiment of these pairings, each on its own tasks.
+
+    Args:
+        options: What was asked for.
+        chosen: Ready pairings, and the tasks of each.
+        environ: Where base URLs are looked up, which say whose prices hold.
+        database: See `plan`.
+
+    Raises:
+        NotReady: A limit on cost that cannot be held, since a price is not known.
+        UsageError: A script that has nothing to say to a task, or a user who would never end.
+    """
+    pairings = [pairing for pairing, _ in chosen]
     with stored_runs(pairings, database) as stored:
-        for pairing in pairings:
+        for pairing, tasks in chosen:
             for model in (pairing.model, pairing.user_model):
-                check_script(model, pairing, tasks[pairing.benchmark_name], options.repeats, stored)
+                check_script(model, pairing, tasks, options.repeats, stored)
         _check_ending(options)
-        definition = experiment_definition(options, pairings, tasks, stored)
-    cells = [
-        PlannedCell(
-            _cell_row(
-                experiment_id, index, pairing, {**frozen, **prices_of(pairing, options, environ, prices)}
-            ),
-            pairing,
-            tasks[pairing.benchmark_name],
-        )
-        for index, (pairing, frozen) in enumerate(zip(pairings, definition["cells"], strict=True))
-    ]
+        definition = experiment_definition(options, pairings, _tasks_of(chosen), stored)
+    own_prices = price_table(options.prices)
+    experiment_id = f"exp-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    cells: list[PlannedCell] = []
+    for index, (pairing, tasks) in enumerate(chosen):
+        frozen = {**definition["cells"][index], **prices_of(pairing, options, environ, own_prices)}
+        cells.append(PlannedCell(_cell_row(experiment_id, index, pairing, frozen), pairing, tasks))
     refused = unpriced(options, [cell.row.definition for cell in cells])
     if refused:
         raise NotReady("\n".join(refused))
@@ -131,6 +157,16 @@ def chosen_tasks(
                 else sample(loaded, options.count, options.seed)
             )
     return tasks
+
+
+def _tasks_of(
+    chosen: Sequence[tuple[registry.Pairing, Sequence[TaskInput]]],
+) -> Mapping[str, Sequence[TaskInput]]:
+    """Benchmark -> what any of its cells is run on."""
+    found: dict[str, dict[str, TaskInput]] = {}
+    for pairing, tasks in chosen:
+        found.setdefault(pairing.benchmark_name, {}).update({task.task_id: task for task in tasks})
+    return {name: list(each.values()) for name, each in found.items()}
 
 
 def _cell_row(

@@ -43,6 +43,11 @@ class Benchmark(ABC):
         """A fresh world for one attempt. The default has no tools and no user."""
         return Environment()
 
+    def floor(self, task: TaskInput) -> float:
+        """What the official rule gives to an agent that says one empty sentence and calls nothing, worked
+        out from the task's gold. May take its time: nobody asks within an event loop."""
+        return 0.0
+
     @abstractmethod
     async def grade(self, task: TaskInput, trace: TaskTrace) -> Grade:
         """Apply the official rule, now or on a stored run long after.

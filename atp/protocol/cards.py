@@ -140,8 +140,22 @@ class HarnessCard(Frozen):
     """How a scripted model has to say things to this harness."""
     schema_on_wire: str = "verbatim"
     """How tool schemas on the wire differ from the binding's."""
+    wire_schema: str | None = None
+    """Factory of the difference: `module:function` that makes of a tool's `parameters` what stands on the
+    wire. It needs no SDK. None when nothing differs."""
+    prompt_on_wire: Literal["verbatim", "within"] = "verbatim"
+    """Whether the benchmark's system prompt is all there is of one, or stands within the harness's own."""
+    history_on_wire: Literal["messages", "text"] = "messages"
+    """Whether earlier replies, calls and results go out as messages, or are told as text (in the form that
+    `idiom` reads)."""
+    unknown_tool: Literal["told", "ends"] = "told"
+    """Whether a model that calls a tool nobody offered is told so, or the run ends."""
+    raising_tool: Literal["told", "ends"] = "ends"
+    """Whether of a tool that raises within the SDK the model is told, or the run ends."""
     soft_turn_limit: str
     """What the SDK's own limit counts and what it does when it fires."""
+    retries: str | None = None
+    """What its model client tries again by itself; None where nobody has looked."""
     extra_calls_at_limit: int = 0
     """Model calls the SDK still makes once its own limit has fired."""
     environment: Mapping[str, str] = Field(default_factory=dict)

@@ -81,6 +81,10 @@ class Environment:
     """Whether arguments are held against the tool's schema before `execute` sees them. False for a
     benchmark whose official tools take any JSON object and judge it themselves."""
 
+    tool_errors: Literal["return", "raise"] = "return"
+    """What becomes of a tool that fails: text for the model, alike for every harness; or `raise`, which
+    hands the failure to the SDK, to see what that makes of it."""
+
     async def open(self) -> None:
         """Make the world ready. Raising here is a `benchmark_error` of set-up."""
 

@@ -36,7 +36,7 @@ from atp.models.scripted.steps import (
 FINAL_ANSWER = "final_answer"
 
 _CALLS = "Calling tools:\n"
-_OBSERVATION = "Observation:\n"
+_OBSERVATION = "Observation:"
 _TASK = "New task:\n"
 _ERROR = re.compile(
     r"(?:^|\n)(?:Call id: [^\n]*\n)?Error:\n(?P<what>.*?)\nNow let's retry: take care not to repeat "
@@ -142,9 +142,11 @@ def _answer(arguments: object) -> str:
 def _results(text: str, calls: tuple[StepCall, ...]) -> Iterator[Message]:
     observed, _, task = text.rpartition(_TASK) if _TASK in text else (text, "", "")
     observed = observed.removesuffix("\n").removeprefix("\n")
-    if observed.startswith(_OBSERVATION):
+    if observed == _OBSERVATION or observed.startswith(f"{_OBSERVATION}\n"):
         for call in calls:
-            yield Message("tool", observed.removeprefix(_OBSERVATION), tool_call_id=call.id)
+            # The line end before an empty result has gone with those at the end.
+            result = observed.removeprefix(_OBSERVATION).removeprefix("\n")
+            yield Message("tool", result, tool_call_id=call.id)
     elif observed:
         yield Message("user", observed)
     if task:

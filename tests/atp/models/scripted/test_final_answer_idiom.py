@@ -85,6 +85,11 @@ def test_each_of_parallel_calls_is_answered_with_what_all_of_them_gave() -> None
     assert results == [Message("tool", "blue\nred", tool_call_id=f"call_{n}") for n in (1, 2)]
 
 
+def test_an_empty_result_is_heard_as_one() -> None:
+    _, _, result = heard(task("Look."), action(("call_1", "look", {}), observed=""))
+    assert result == Message("tool", "", tool_call_id="call_1")
+
+
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(str.strip).filter(bool),
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1).map(str.strip).filter(bool),
