@@ -137,11 +137,23 @@ def resume(
     workers: Workers = 1,
     python: Python = None,
     retries: Retries = 2,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-o", metavar="WHOSE.KEY=V", help="A secret the experiment began with; it is not stored."
+        ),
+    ] = None,
 ) -> None:
     """Grade what is ungraded, and run the slots that have no gradable attempt."""
     import asyncio
 
-    pace = {"concurrency": concurrency, "workers": workers, "python": python, "retries": retries}
+    pace = {
+        "concurrency": concurrency,
+        "workers": workers,
+        "python": python,
+        "retries": retries,
+        **options_by_owner(option or [], ("benchmark", "harness")),
+    }
     asyncio.run(_resume(settings, experiment, pace))
 
 

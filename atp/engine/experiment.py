@@ -8,10 +8,12 @@ from typing import Any
 
 from atp.engine.drift import refusal
 from atp.engine.home import home
+from atp.engine.options import RunOptions
 from atp.engine.plan import Plan, resolve
 from atp.engine.resume import drift, fresh, options_of, remaining
 from atp.engine.run import Run, RunEvents
 from atp.protocol.errors import NotReady
+from atp.protocol.redaction import Redactor
 from atp.store.store import Store
 
 OnStart = Callable[[Run], None]
@@ -20,6 +22,7 @@ OnStart = Callable[[Run], None]
 
 async def start(store: Store, plan: Plan, events: RunEvents, on_start: OnStart) -> None:
     """Store a plan's experiment and run it."""
+    _learn(store.redactor, plan.options)
     await store.create_experiment(plan.experiment, [cell.row for cell in plan.cells], plan.slots)
     run = Run(store, fresh(plan), plan.options, os.environ, home() / "logs" / plan.experiment.id, events)
     on_start(run)
@@ -41,7 +44,8 @@ async def resume(
         store: Open for writing.
         ref: The experiment; None is the newest.
         changes: Options that are given anew, see `options_of`: those of `FREE_ON_RESUME` as one likes,
-            others have to be what they were, or `allow_drift` is asked for.
+            secrets, which are not stored, as they are now; others have to be what they were, or
+            `allow_drift` is asked for.
         events: Who watches.
         on_start: Gets the run before it starts.
         allow_drift: Go on although something that can change an outcome has changed; the cells it
@@ -57,6 +61,7 @@ async def resume(
     """
     experiment = store.experiment(ref)
     options = options_of(experiment, changes)
+    _learn(store.redactor, options)
     cells = store.cells(experiment.id)
     pairings = {
         cell.id: resolve(options, cell.benchmark, cell.harness, cell.model, os.environ) for cell in cells
@@ -76,3 +81,9 @@ async def resume(
     on_start(run)
     await run.run()
     return experiment.id
+
+
+def _learn(redactor: Redactor, options: RunOptions) -> None:
+    redactor.learn_all(os.environ)
+    redactor.learn_all(options.benchmark_options)
+    redactor.learn_all(options.harness_options)

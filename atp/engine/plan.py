@@ -20,6 +20,7 @@ from atp.models.ref import ModelRef
 from atp.models.scripted.policies import policy_for
 from atp.models.scripted.script import Script
 from atp.protocol.errors import InvalidInput, NotReady
+from atp.protocol.redaction import Redactor
 from atp.protocol.task import TaskInput
 from atp.store.rows import CellRow, ExperimentRow, NewSlot
 
@@ -70,6 +71,8 @@ def plan(options: RunOptions, environ: Mapping[str, str]) -> Plan:
         _check_script(cell, cell.pairing.user_model)
     _check_ending(options)
     definition = experiment_definition(options, pairings, tasks)
+    # Without secrets before it is digested: a digest of one could be found by trying.
+    definition["options"] = Redactor.of_environment(environ).value(definition["options"])
     experiment = ExperimentRow(
         id=experiment_id,
         name=options.name,

@@ -10,6 +10,8 @@ from atp.engine.drift import Difference, differences
 from atp.engine.options import WHAT_THERE_IS, RunOptions
 from atp.engine.plan import Plan, chosen_tasks
 from atp.engine.run import OpenSlot, Ungraded, Work
+from atp.engine.stored_tasks import StoredTasks
+from atp.engine.withheld import as_frozen, refuse_withheld
 from atp.protocol.errors import InvalidInput
 from atp.registry import Pairing
 from atp.store.rows import AttemptRow, CellRow, ExperimentRow
@@ -34,13 +36,15 @@ def options_of(experiment: ExperimentRow, changes: Mapping[str, Any]) -> RunOpti
 
     Raises:
         InvalidInput: One that says which attempts there are at all.
+        NotReady: One is not stored, since it is a secret, and is not given.
     """
     frozen = {**experiment.definition["options"], "name": experiment.name}
     options = RunOptions.model_validate(_merged(frozen, changes))
+    refuse_withheld(experiment.id, options)
     before = RunOptions.model_validate(frozen)
     for field in WHAT_THERE_IS:
         then, now = getattr(before, field), getattr(options, field)
-        if then != now:
+        if then != as_frozen(then, now):
             raise InvalidInput(
                 f"{field} of experiment {experiment.id} was {then!r} and cannot become {now!r}: "
                 "that makes other attempts, so start a new experiment"
@@ -68,7 +72,7 @@ def drift(
     ordered = [pairings[cell.id] for cell in cells]
     if work.slots:
         now = experiment_definition(options, ordered, chosen_tasks(options, ordered))
-        return differences(frozen, now)
+        return differences(frozen, {**now, "options": as_frozen(frozen["options"], now["options"])})
     grading = [grading_definition(pairing) for pairing in ordered]
     before = [{key: cell.get(key) for key in now} for cell, now in zip(frozen["cells"], grading, strict=True)]
     return differences({"cells": before}, {"cells": grading})
@@ -91,6 +95,7 @@ def remaining(store: Store, experiment: ExperimentRow, pairings: Mapping[str, Pa
     tried: dict[str, list[AttemptRow]] = {}
     for attempt in store.attempts(experiment.id):
         tried.setdefault(attempt.slot.id, []).append(attempt)
+    tasks = StoredTasks(store, experiment, pairings)
     slots: list[OpenSlot] = []
     ungraded: list[Ungraded] = []
     for slot in store.slots(experiment.id):
@@ -98,8 +103,8 @@ def remaining(store: Store, experiment: ExperimentRow, pairings: Mapping[str, Pa
         gradable = [a for a in attempts if a.status is not None and a.status.gradable]
         if not gradable:
             last = max((attempt.try_number for attempt in attempts), default=0)
-            slots.append(OpenSlot(slot.id, slot.cell_id, store.task(slot), last))
+            slots.append(OpenSlot(slot.id, slot.cell_id, tasks.of(slot), last))
         for attempt in gradable:
             if attempt.trace is not None and (attempt.grade is None or attempt.grade.score is None):
-                ungraded.append(Ungraded(attempt.run_id, slot.cell_id, store.task(slot), attempt.trace))
+                ungraded.append(Ungraded(attempt.run_id, slot.cell_id, tasks.of(slot), attempt.trace))
     return Work(experiment.id, pairings, slots, ungraded)

@@ -108,6 +108,7 @@ traces = st.builds(
         differences=st.lists(text, max_size=2).map(tuple),
     ),
     monitored=st.booleans(),
+    redacted=st.lists(st.sampled_from(["final_answer", "replies"]), max_size=2).map(tuple),
     error=st.none() | errors,
 )
 
