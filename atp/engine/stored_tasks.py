@@ -37,10 +37,10 @@ class StoredTasks:
             NotReady: It held secrets, so the store has not all of it, and its benchmark no longer gives it.
         """
         pairing = self._pairings[slot.cell_id]
-        frozen = self._frozen[pairing.benchmark_name][slot.task_id]
+        frozen = self._frozen.get(pairing.benchmark_name, {}).get(slot.task_id)
         if slot.task_digest == frozen:
             return self._store.task(slot)
-        task = self._of_benchmark(pairing).get(frozen)
+        task = self._of_benchmark(pairing).get(frozen) if frozen is not None else None
         if task is None:
             raise NotReady(
                 f"task {slot.task_id!r} of {pairing.benchmark_name} holds a secret, so the store has not all "
