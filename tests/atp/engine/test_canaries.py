@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ledger.benchmark import LedgerEnvironment, TwoTurnUser
+from ledger.benchmark import LedgerEnvironment, LinesUser
 
 from atp.engine.home import home
 from atp.protocol.environment import UserText, UserTurn
@@ -60,14 +60,14 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Planted:
             return state.result
         return await execute(self, name, arguments)
 
-    async def opened(self: TwoTurnUser) -> UserTurn:
+    async def opened(self: LinesUser) -> UserTurn:
         self._left.pop(0)
         return UserText(text=f"I am Ada, my password is password='{NAMED}', token {KNOWN}")
 
     monkeypatch.setenv("CANARY_TOKEN", KNOWN)
     monkeypatch.setattr(LedgerEnvironment, "execute", executed)
     monkeypatch.setattr(LedgerEnvironment, "system_prompt", f"Use {SHAPED} and {KNOWN}.")
-    monkeypatch.setattr(TwoTurnUser, "open", opened)
+    monkeypatch.setattr(LinesUser, "open", opened)
     return state
 
 
