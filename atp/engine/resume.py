@@ -44,7 +44,7 @@ def options_of(experiment: ExperimentRow, changes: Mapping[str, Any]) -> RunOpti
     before = RunOptions.model_validate(frozen)
     for field in WHAT_THERE_IS:
         then, now = getattr(before, field), getattr(options, field)
-        if then != as_frozen(then, now):
+        if then != now:
             raise InvalidInput(
                 f"{field} of experiment {experiment.id} was {then!r} and cannot become {now!r}: "
                 "that makes other attempts, so start a new experiment"
