@@ -6,6 +6,7 @@ imports what it needs in its body.
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated
@@ -15,6 +16,7 @@ import typer
 from agent_task_protocol import __version__
 from atp.cli import data, doctor, environment, listing, pairing, results, run, score, trace, verify
 from atp.cli.output import printable
+from atp.cli.redacted_output import REDACTOR, redact_output
 from atp.protocol.errors import AtpError, NotReady, PluginError, UsageError
 
 app = typer.Typer(
@@ -49,6 +51,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal or file that cannot show all of Unicode
             stream.reconfigure(errors="backslashreplace")
+    REDACTOR.learn_all(os.environ)
+    redact_output()
     try:
         app(prog_name="atp")
     except AtpError as error:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
+from atp.cli.redacted_output import REDACTOR
 from atp.protocol.errors import InvalidInput
 
 P = ParamSpec("P")
@@ -50,6 +51,7 @@ def command(function: Callable[Concatenate[Settings, P], None]) -> Callable[...,
         common = {parameter.name: kwargs.pop(parameter.name) for parameter in _COMMON}
         if common["env_file"] is not None:
             read_environment_file(common["env_file"])
+            REDACTOR.learn_all(os.environ)
         settings = Settings(
             db=common["db"] or os.environ.get("ATP_DB") or DEFAULT_DATABASE,
             json=common["as_json"],
@@ -115,7 +117,7 @@ def options_by_owner(texts: list[str], owners: Sequence[str]) -> dict[str, dict[
         owner, _, name = key.partition(".")
         if owner not in owners or not name:
             forms = " or ".join(f"{each}.KEY=V" for each in owners)
-            raise InvalidInput(f"-o {key}={value}: write {forms}")
+            raise InvalidInput(f"-o {key}=…: write {forms}")
         found[f"{owner}_options"][name] = value
     return found
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atp.cli.options import Settings
+from atp.cli.redacted_output import REDACTOR
 
 
 def print_json(value: Mapping[str, Any]) -> None:
@@ -67,10 +68,10 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return "\n".join(map(str, value))
+        return REDACTOR.text("\n".join(map(str, value)))
     if isinstance(value, Mapping):
-        return "\n".join(f"{key}: {item}" for key, item in value.items()) or "-"
-    return printable(str(value), keep="\n")
+        return REDACTOR.text("\n".join(f"{key}: {item}" for key, item in value.items())) or "-"
+    return printable(REDACTOR.text(str(value)), keep="\n")  # before it is folded into lines
 
 
 def _width() -> int | None:

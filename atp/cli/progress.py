@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from atp.cli.options import Settings
 from atp.cli.output import printable
+from atp.cli.redacted_output import REDACTOR
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -85,7 +86,8 @@ class Watcher:
         if self._settings.verbosity < 0 or self._problems > SHOWN_PROBLEMS:
             return
         last = " (further ones are counted only)" if self._problems == SHOWN_PROBLEMS else ""
-        line = printable(text)[:500] + last
+        # Before it is cut: what is left of a secret could no longer be told.
+        line = printable(REDACTOR.text(text))[:500] + last
         if self._progress is not None:
             self._progress.console.print(line, markup=False, highlight=False)
         else:

@@ -152,6 +152,12 @@ def resume(
     python: Python = None,
     retries: Retries = 2,
     budget: Budget = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-o", metavar="WHOSE.KEY=V", help="A secret the experiment began with; it is not stored."
+        ),
+    ] = None,
 ) -> None:
     """Grade what is ungraded, and run the slots that have no gradable attempt."""
     import asyncio
@@ -162,6 +168,7 @@ def resume(
         "python": python,
         "retries": retries,
         "budget": budget,
+        **options_by_owner(option or [], ("benchmark", "harness")),
     }
     asyncio.run(_resume(settings, experiment, pace))
 

@@ -9,11 +9,13 @@ from typing import Any
 from atp.engine.budget import budget_of
 from atp.engine.drift import refusal
 from atp.engine.home import home
+from atp.engine.options import RunOptions
 from atp.engine.plan import Plan, resolve
 from atp.engine.pricing import unpriced
 from atp.engine.resume import drift, fresh, options_of, remaining
 from atp.engine.run import Run, RunEvents
 from atp.protocol.errors import NotReady
+from atp.protocol.redaction import Redactor
 from atp.store.store import Store
 
 OnStart = Callable[[Run], None]
@@ -22,6 +24,7 @@ OnStart = Callable[[Run], None]
 
 async def start(store: Store, plan: Plan, events: RunEvents, on_start: OnStart) -> None:
     """Store a plan's experiment and run it."""
+    _learn(store.redactor, plan.options)
     await store.create_experiment(plan.experiment, [cell.row for cell in plan.cells], plan.slots)
     run = Run(store, fresh(plan), plan.options, os.environ, home() / "logs" / plan.experiment.id, events)
     on_start(run)
@@ -43,8 +46,9 @@ async def resume(
         store: Open for writing.
         ref: The experiment; None is the newest.
         changes: Options that are given anew, see `options_of`: those of `FREE_ON_RESUME` as one likes,
-            others have to be what they were, or `allow_drift` is asked for. A budget that is not given
-            anew stays as it was set last; prices stay as they were frozen.
+            secrets, which are not stored, as they are now; others have to be what they were, or
+            `allow_drift` is asked for. A budget that is not given anew stays as it was set last; prices
+            stay as they were frozen.
         events: Who watches.
         on_start: Gets the run before it starts.
         allow_drift: Go on although something that can change an outcome has changed; the cells it
@@ -62,6 +66,7 @@ async def resume(
     budget = changes.get("budget")
     budget = budget_of(store, experiment.id) if budget is None else budget
     options = options_of(experiment, {**changes, "budget": budget})
+    _learn(store.redactor, options)
     cells = store.cells(experiment.id)
     pairings = {
         cell.id: resolve(options, cell.benchmark, cell.harness, cell.model, os.environ) for cell in cells
@@ -82,3 +87,9 @@ async def resume(
     on_start(run)
     await run.run()
     return experiment.id
+
+
+def _learn(redactor: Redactor, options: RunOptions) -> None:
+    redactor.learn_all(os.environ)
+    redactor.learn_all(options.benchmark_options)
+    redactor.learn_all(options.harness_options)

@@ -20,6 +20,7 @@ from atp.engine.sampling import sample, select
 from atp.engine.scripts import check_script, stored_runs
 from atp.engine.user_pairing import NOOP
 from atp.protocol.errors import InvalidInput, NotReady
+from atp.protocol.redaction import Redactor
 from atp.protocol.task import TaskInput
 from atp.store.rows import CellRow, ExperimentRow, NewSlot
 
@@ -110,6 +111,8 @@ def freeze(
     if refused:
         raise NotReady("\n".join(refused))
     definition["prices"] = by_model([cell.row.definition for cell in cells])
+    # Without secrets before it is digested: a digest of one could be found by trying.
+    definition["options"] = Redactor.of_environment(environ).value(definition["options"])
     experiment = ExperimentRow(
         id=experiment_id,
         name=options.name,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from atp.engine.workers import RecordSpans, Worker
 from atp.protocol.cards import HarnessCard
+from atp.protocol.redaction import Redactor
 
 
 class WorkerPool:
@@ -18,16 +19,24 @@ class WorkerPool:
         size: Worker processes; 0 runs attempts in this process over the in-memory link.
         log_folder: Where the workers' logs go.
         record: Where span batches go.
+        redactor: Decides what is kept out of the logs.
     """
 
     def __init__(
-        self, card: HarnessCard, python: Path, size: int, log_folder: Path, record: RecordSpans
+        self,
+        card: HarnessCard,
+        python: Path,
+        size: int,
+        log_folder: Path,
+        record: RecordSpans,
+        redactor: Redactor,
     ) -> None:
         self._card = card
         self._python = python
         self._size = size
         self._log_folder = log_folder
         self._record = record
+        self._redactor = redactor
         self._workers: list[Worker] = []
         self._started = 0
         self._starting = asyncio.Lock()
@@ -57,5 +66,5 @@ class WorkerPool:
             await worker.start_in_memory(self._card)
         else:
             log = self._log_folder / f"{worker.name}.log"
-            await worker.start_process(self._python, log, self._card)
+            await worker.start_process(self._python, log, self._card, self._redactor)
         return worker

@@ -173,6 +173,7 @@ def _attempt(attempt: AttemptRow, cells: Mapping[str, CellRow]) -> dict[str, Any
         if checks
         else {"records": [], "possible": None, "agree": None, "differences": [], "native_behaviour": []},
         "native": dict(trace.native),
+        "redacted": list(trace.redacted),
         "error": {"code": trace.error.code, "message": trace.error.message, "fault": trace.error.fault}
         if trace.error
         else None,

@@ -13,6 +13,8 @@ from atp.engine.options import WHAT_THERE_IS, RunOptions
 from atp.engine.plan import Plan, chosen_tasks
 from atp.engine.pricing import frozen_prices
 from atp.engine.run import OpenSlot, Ungraded, Work
+from atp.engine.stored_tasks import StoredTasks
+from atp.engine.withheld import as_frozen, refuse_withheld
 from atp.protocol.errors import InvalidInput
 from atp.registry import Pairing
 from atp.store.reader import StoreReader
@@ -39,9 +41,11 @@ def options_of(experiment: ExperimentRow, changes: Mapping[str, Any]) -> RunOpti
 
     Raises:
         InvalidInput: One that says which attempts there are at all.
+        NotReady: One is not stored, since it is a secret, and is not given.
     """
     frozen = {**experiment.definition["options"], "name": experiment.name}
     options = RunOptions.model_validate(_merged(frozen, changes))
+    refuse_withheld(experiment.id, options)
     before = RunOptions.model_validate(frozen)
     for field in WHAT_THERE_IS:
         then, now = getattr(before, field), getattr(options, field)
@@ -76,7 +80,12 @@ def drift(
     if work.slots:
         now = experiment_definition(options, ordered, chosen_tasks(options, ordered), store)
         # The frozen prices are gone on with, whatever a table says by now.
-        return differences(frozen, {**now, "prices": frozen.get("prices")})
+        now = {
+            **now,
+            "options": as_frozen(frozen["options"], now["options"]),
+            "prices": frozen.get("prices"),
+        }
+        return differences(frozen, now)
     grading = [grading_definition(pairing) for pairing in ordered]
     before = [{key: cell.get(key) for key in now} for cell, now in zip(frozen["cells"], grading, strict=True)]
     return differences({"cells": before}, {"cells": grading})
@@ -102,6 +111,7 @@ def remaining(
     tried: dict[str, list[AttemptRow]] = {}
     for attempt in store.attempts(experiment.id):
         tried.setdefault(attempt.slot.id, []).append(attempt)
+    tasks = StoredTasks(store, experiment, pairings)
     slots: list[OpenSlot] = []
     ungraded: list[Ungraded] = []
     for slot in store.slots(experiment.id):
@@ -109,10 +119,10 @@ def remaining(
         gradable = [a for a in attempts if a.status is not None and a.status.gradable]
         if not gradable:
             last = max((attempt.try_number for attempt in attempts), default=0)
-            slots.append(OpenSlot(slot.id, slot.cell_id, store.task(slot), slot.repeat, last))
+            slots.append(OpenSlot(slot.id, slot.cell_id, tasks.of(slot), slot.repeat, last))
         for attempt in gradable:
             if attempt.trace is not None and (attempt.grade is None or attempt.grade.score is None):
-                ungraded.append(Ungraded(attempt.run_id, slot.cell_id, store.task(slot), attempt.trace))
+                ungraded.append(Ungraded(attempt.run_id, slot.cell_id, tasks.of(slot), attempt.trace))
     prices = {cell.id: frozen_prices(cell) for cell in store.cells(experiment.id)}
     spent = Decimal(0) if budget is None else spent_before(store, experiment.id, prices)
     return Work(experiment.id, pairings, slots, prices, ungraded, spent)

@@ -259,7 +259,12 @@ class Run:
             key = (pairing.harness.name, python)
             if key not in pools:
                 pools[key] = WorkerPool(
-                    pairing.harness, python, self._options.workers, self._logs, self._store.record_soon
+                    pairing.harness,
+                    python,
+                    self._options.workers,
+                    self._logs,
+                    self._store.record_soon,
+                    self._store.redactor,
                 )
                 stack.push_async_callback(pools[key].stop)
             self._plans[cell_id] = AttemptPlan(

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import psutil
 
+from atp.engine.worker_log import WorkerLog
+from atp.protocol.redaction import Redactor
+
 MARK = "ATP_WORKER_MARK"
 """Environment variable inherited by everything a worker starts, by which it is found again."""
 
@@ -23,40 +26,49 @@ class WorkerProcess:
 
     Args:
         python: The interpreter of the harness's environment.
-        log: Where its descriptors 1 and 2 go.
+        log: Where its descriptors 1 and 2 go, through the filter.
         environment: Variables of the harness card.
+        redactor: Decides what is kept out of the log.
         preload: Modules it imports before it says hello.
     """
 
     def __init__(
-        self, python: Path, log: Path, environment: Mapping[str, str], preload: Sequence[str] = ()
+        self,
+        python: Path,
+        log: Path,
+        environment: Mapping[str, str],
+        redactor: Redactor,
+        preload: Sequence[str] = (),
     ) -> None:
         self.log = log
+        output = WorkerLog(log, redactor)
         self._mark = secrets.token_hex(16)
         self.socket, theirs = socket.socketpair()
         lifeline, self._lifeline = os.pipe()
-        log.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with log.open("ab") as output:
-                self._process = subprocess.Popen(  # noqa: S603  the interpreter is the user's choice
-                    [str(python), "-P", "-m", "atp.worker", str(theirs.fileno()), str(lifeline), *preload],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    pass_fds=(theirs.fileno(), lifeline),
-                    env=_environment() | dict(environment) | {MARK: self._mark},
-                    start_new_session=True,
-                )
+            self._process = subprocess.Popen(  # noqa: S603  the interpreter is the user's choice
+                [str(python), "-P", "-m", "atp.worker", str(theirs.fileno()), str(lifeline), *preload],
+                stdin=subprocess.DEVNULL,
+                stdout=output.descriptor,
+                stderr=output.descriptor,
+                pass_fds=(theirs.fileno(), lifeline),
+                env=_environment() | dict(environment) | {MARK: self._mark},
+                start_new_session=True,
+            )
         except BaseException:
             self.socket.close()
             os.close(self._lifeline)
+            output.close()
             raise
         finally:
             theirs.close()
             os.close(lifeline)
+            output.handed_over()
+        self._output = output
 
     def kill(self) -> int:
-        """End the worker and all it has started, also what has left its process group. Blocks.
+        """End the worker and all it has started, also what has left its process group. Blocks until its
+        log is complete.
 
         Returns:
             The worker's exit code, negative for a signal. One that is already on its way out keeps
@@ -67,7 +79,9 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
         _kill_marked(self._mark)
-        return self._process.wait()
+        code = self._process.wait()
+        self._output.close()
+        return code
 
     def close(self) -> None:
         """Kill what is left and give back the descriptors."""

@@ -15,6 +15,7 @@ from atp.engine.worker_process import WorkerProcess
 from atp.protocol.cards import HarnessCard
 from atp.protocol.environment import UserTurn
 from atp.protocol.errors import WorkerDied
+from atp.protocol.redaction import Redactor
 from atp.protocol.spans import SpanEnd, SpanStart
 from atp.worker.frames import VERSION, Lane
 from atp.worker.hello import hello
@@ -83,13 +84,13 @@ class Worker:
         """Whether it takes attempts."""
         return not self._dying
 
-    async def start_process(self, python: Path, log: Path, card: HarnessCard) -> None:
+    async def start_process(self, python: Path, log: Path, card: HarnessCard, redactor: Redactor) -> None:
         """Start it as a process, with the variables and the modules that the card names.
 
         Raises:
             WorkerDied: It ended, or did not say hello in time; names its log.
         """
-        self._process = WorkerProcess(python, log, card.environment, card.preload)
+        self._process = WorkerProcess(python, log, card.environment, redactor, card.preload)
         self._link = await connect(self._process.socket, self)
         try:
             await asyncio.wait_for(asyncio.shield(self._hello), HELLO_TIMEOUT)

@@ -138,6 +138,8 @@ class TaskTrace(Frozen):
     monitored: bool = True
     """False when the user said `--no-monitor`."""
     error: ErrorInfo | None = None
+    redacted: tuple[str, ...] = ()
+    """Of a stored trace: its fields that are not as they were, since they held secrets."""
 
 
 class Grade(Frozen):

@@ -21,6 +21,7 @@ from atp.protocol.unicode_text import well_formed
 from atp.store.bodies import digest_of
 from atp.store.journal import note
 from atp.store.operations import Body, CallRow, Operation, call_row
+from atp.store.redacting import StoreRedaction
 from atp.store.rows import AttemptStart, moment, nanoseconds
 from atp.store.schema import RUNNING, attempts, bodies, calls, cells, grades, leases, slots, spans
 from atp.store.statements import Prepared, insert_for, insert_for_attempt
@@ -120,7 +121,9 @@ def begin(connection: Connection, start: AttemptStart, holders: Mapping[str, str
     )
 
 
-def ending(run_id: str, trace: TaskTrace, incomplete: Mapping[str, AtpError]) -> Operation:
+def ending(
+    run_id: str, trace: TaskTrace, incomplete: Mapping[str, AtpError], redaction: StoreRedaction
+) -> Operation:
     """The operation that ends an attempt.
 
     Calls of the trace that are not stored yet are stored with it; one that differs from what was
@@ -131,6 +134,7 @@ def ending(run_id: str, trace: TaskTrace, incomplete: Mapping[str, AtpError]) ->
         run_id: The attempt.
         trace: All that is known of it.
         incomplete: Run -> what befell a record of it, as it is when the transaction runs.
+        redaction: As the calls passed it when they happened.
 
     Raises:
         StoreError: The trace has no status, or is another run's.
@@ -140,14 +144,16 @@ def ending(run_id: str, trace: TaskTrace, incomplete: Mapping[str, AtpError]) ->
     if trace.run_id != run_id:
         raise StoreError(f"the trace of run {trace.run_id} was given as the end of run {run_id}")
     status = trace.status
-    listed: list[CallRow] = []
-    contents: dict[str, bytes] = {}
+    made: list[CallRow] = []
+    raw: dict[str, bytes] = {}
     for position, call in enumerate(trace.tool_calls):
         row, pair = call_row(run_id, position, call)
-        listed.append(row)
-        contents.update(pair)
-    document = _document(trace)
-    contents[document[0]] = document[1]
+        made.append(row)
+        raw.update(pair)
+    contents = redaction.bodies(raw.items())
+    listed = redaction.calls(made)
+    document = _body(redaction.document(trace, calls_changed=listed != made))
+    contents.append(document)
 
     def transaction(connection: Connection) -> None:
         if status.gradable and (refusal := incomplete.get(run_id)) is not None:
@@ -170,7 +176,7 @@ def ending(run_id: str, trace: TaskTrace, incomplete: Mapping[str, AtpError]) ->
             {"status": status, "stop_reason": trace.stop_reason},
         )
 
-    return Operation(bodies=list(contents.items()), transaction=transaction)
+    return Operation(bodies=contents, transaction=transaction, redacted=True)
 
 
 def interrupt_running(connection: Connection, experiment_id: str, at_ns: int, why: str) -> tuple[str, ...]:
@@ -195,7 +201,7 @@ def interrupt_running(connection: Connection, experiment_id: str, at_ns: int, wh
             started_at=moment(row.started_ns),
             error=error,
         )
-        digest, content = _document(trace)
+        digest, content = _body(encode(trace, exclude={"tool_calls"}))
         # A document of a few hundred bytes: it goes in as it is.
         connection.execute(
             insert_for(connection.dialect, bodies).on_conflict_do_nothing(index_elements=["digest"]),
@@ -257,10 +263,9 @@ def grade(connection: Connection, run_id: str, verdict: Grade) -> None:
     )
 
 
-def _document(trace: TaskTrace) -> Body:
-    """All of a trace but its tool calls, which are rows."""
-    content = encode(trace, exclude={"tool_calls"})
-    return digest_of(content), content
+def _body(document: bytes) -> Body:
+    """The document of a trace, by its digest."""
+    return digest_of(document), document
 
 
 def _status(connection: Connection, run_id: str) -> str:

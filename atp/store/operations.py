@@ -39,6 +39,8 @@ class Operation:
     calls: Sequence[CallRow] = ()
     runs: Sequence[str] = ()
     """Whose records these are, besides the runs that spans and calls name themselves."""
+    redacted: bool = False
+    """Whether it has passed `atp.store.redacting`."""
     transaction: Callable[[Connection], Any] | None = None
     """Runs within the database transaction; what it returns is what the operation gives."""
 

@@ -1,5 +1,7 @@
 """The store as the engine uses it: `StoreReader`'s questions, and everything that writes.
 
+Nothing that its redactor takes for a secret is written (`atp.protocol.redaction`).
+
 What is written is written in the order of the calls. An `async` method returns when what it wrote is
 durable: committed, and safe from the death of this process. A `post_*` method returns at once. What is
 refused raises `StoreError`, and nothing of it is stored.
@@ -16,12 +18,14 @@ from typing import Any, Self
 from sqlalchemy import Connection
 
 from atp.protocol.errors import AtpError, StoreError
+from atp.protocol.redaction import Redactor
 from atp.protocol.spans import SpanEnd, SpanStart
 from atp.protocol.trace import Grade, TaskTrace, ToolCall
 from atp.store import attempts, experiments, journal, leases, summaries
 from atp.store.database import Database, open_database
 from atp.store.operations import Operation, call_row
 from atp.store.reader import StoreReader
+from atp.store.redacting import StoreRedaction
 from atp.store.rows import (
     AttemptStart,
     CellRow,
@@ -37,18 +41,21 @@ from atp.store.writer import Failures, Writer
 class Store(StoreReader):
     """An open database. One per process; safe to use from its threads, useless after a fork."""
 
-    def __init__(self, database: Database, writer: Writer | None) -> None:
+    def __init__(self, database: Database, redaction: StoreRedaction, writer: Writer | None) -> None:
         super().__init__(database)
+        self._redaction = redaction
         self._writer = writer
         self._holders: dict[str, str] = {}
 
     @classmethod
-    def open(cls, url: str, readonly: bool = False) -> Self:
+    def open(cls, url: str, readonly: bool = False, redactor: Redactor | None = None) -> Self:
         """Open a database; blocks for a few milliseconds, for a new one about a second.
 
         Args:
             url: `sqlite:///relative.db` or `sqlite:////absolute.db`.
             readonly: Only ask. Creates nothing, and needs no right to write.
+            redactor: Decides what is secret and not stored as it is; by default one that knows the
+                secret variables of this process.
 
         Raises:
             InvalidInput: The URL is not one of a SQLite file, or the file is not ATP's.
@@ -56,7 +63,13 @@ class Store(StoreReader):
             StoreError: A newer version of ATP made it, or SQLite refused.
         """
         database = open_database(url, readonly=readonly)
-        return cls(database, None if readonly else Writer(database))
+        redaction = StoreRedaction(Redactor.of_environment() if redactor is None else redactor)
+        return cls(database, redaction, None if readonly else Writer(database, redaction))
+
+    @property
+    def redactor(self) -> Redactor:
+        """Decides what is secret. What it learns before it is met is found from then on."""
+        return self._redaction.redactor
 
     def close(self) -> None:
         """Write what is queued and let go of the file. Blocks until then.
@@ -82,7 +95,7 @@ class Store(StoreReader):
         self, experiment: ExperimentRow, cells: Sequence[CellRow], slots: Sequence[NewSlot]
     ) -> None:
         """Store an experiment with all of its cells, slots and tasks."""
-        await self.writer.submit(lambda: experiments.creation(experiment, cells, slots))
+        await self.writer.submit(lambda: experiments.creation(experiment, cells, slots, self._redaction))
 
     async def mark_mixed(
         self, experiment_id: str, cell_ids: Sequence[str], differences: Sequence[str]
@@ -94,7 +107,9 @@ class Store(StoreReader):
             cell_ids: Which of its cells.
             differences: What changed, for the journal.
         """
-        await self.writer.submit(lambda: experiments.mixing(experiment_id, cell_ids, differences))
+        await self.writer.submit(
+            lambda: experiments.mixing(experiment_id, cell_ids, differences, self._redaction)
+        )
 
     async def acquire_lease(
         self,
@@ -171,7 +186,9 @@ class Store(StoreReader):
                 was stored when it happened; `records_refused`: a record of the run was refused, so it
                 cannot end in a way that is graded; or the trace has no status or is another run's.
         """
-        await self.writer.submit(lambda: attempts.ending(run_id, trace, self.writer.incomplete))
+        await self.writer.submit(
+            lambda: attempts.ending(run_id, trace, self.writer.incomplete, self._redaction)
+        )
 
     async def record(
         self, bodies: Mapping[str, bytes], starts: Sequence[SpanStart] = (), ends: Sequence[SpanEnd] = ()
@@ -275,7 +292,7 @@ class Store(StoreReader):
         """
 
         def transaction(connection: Connection) -> None:
-            attempts.grade(connection, run_id, grade)
+            attempts.grade(connection, run_id, self._redaction.grade(grade))
 
         await self.writer.submit(Operation(transaction=transaction), urgent=False)
 

@@ -26,6 +26,7 @@ from atp.protocol.errors import AtpError, StoreError
 from atp.store.bodies import BodyRow, body_row
 from atp.store.database import Database
 from atp.store.operations import Operation, write_records
+from atp.store.redacting import StoreRedaction
 from atp.store.rows import Pressure
 from atp.store.statements import compile_statements
 
@@ -64,7 +65,7 @@ class _Item:
 class Writer:
     """Queue and thread over the writing connection of a database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, redaction: StoreRedaction) -> None:
         if database.writing is None:
             raise StoreError(f"{database.path} was opened for reading")
         self.failures: Failures = []
@@ -72,6 +73,7 @@ class Writer:
         self.incomplete: dict[str, AtpError] = {}
         """Run -> why the first of its records that was refused was; the writer's thread fills it."""
         self._database = database
+        self._redaction = redaction
         self._engine = database.writing
         self._statements = compile_statements(database.writing.dialect)
         self._recent: OrderedDict[str, None] = OrderedDict()
@@ -236,11 +238,12 @@ class Writer:
             self._remember(prepared)
 
     def _prepare(self, item: _Item) -> bool:
-        """Everything that needs no transaction: encode, deflate, write files. Once per item."""
+        """Everything that needs no transaction: encode, redact, deflate, write files. Once per item."""
         if item.operation is not None:
             return True
         try:
-            item.operation = operation = item.ask if isinstance(item.ask, Operation) else item.ask()
+            asked = item.ask if isinstance(item.ask, Operation) else item.ask()
+            item.operation = operation = self._redaction.operation(asked)
             item.rows = [
                 body_row(digest, content, self._database.bodies)
                 for digest, content in operation.bodies

@@ -25,6 +25,8 @@ START_TIMEOUT = 60.0
 """Seconds for the process to listen; it takes under one, unless the machine is overloaded."""
 STOP_TIMEOUT = 10.0
 """Seconds for it to write its log to the end, before it is killed."""
+KEY_PREFIX = "atp-scripted-"
+"""How every session's key begins, by which it is found where it turns up (`atp.protocol.secret_shapes`)."""
 _HELLO = 0
 """Stands for the number of the line that the process sends unasked."""
 
@@ -149,7 +151,7 @@ class ScriptedEndpoint:
             InvalidInput: The endpoint refuses: id, policy or idiom.
             InfrastructureError: The endpoint's process is gone.
         """
-        key = secrets.token_urlsafe(24)
+        key = f"{KEY_PREFIX}{secrets.token_urlsafe(24)}"
         await self._ask(
             {
                 "do": "open",

@@ -30,6 +30,7 @@ from atp.models.scripted.policies import policy_from
 from atp.models.scripted.server import ScriptedServer, Session
 from atp.models.scripted.wire_log import WireLog
 from atp.protocol.errors import AtpError, InvalidInput
+from atp.protocol.redaction import Redactor
 
 LINE_LIMIT = 1 << 28
 """Bytes of one control line; a script or the records of an attempt fit many times over."""
@@ -52,14 +53,15 @@ def main(arguments: list[str]) -> int:
 
 async def _serve(log_path: Path) -> int:
     control_in, control_out = await _control_pipes()
-    log = WireLog(log_path)
+    redactor = Redactor.of_environment()
+    log = WireLog(log_path, redactor)
     failure: asyncio.Future[OSError] = asyncio.get_running_loop().create_future()
 
     def fatal(error: OSError) -> None:
         if not failure.done():
             failure.set_result(error)
 
-    server = ScriptedServer(log, fatal)
+    server = ScriptedServer(log, redactor, fatal)
     control_out.write(_line({"port": await server.start()}))
     commands = asyncio.ensure_future(_obey(control_in, control_out, server))
     ends: set[asyncio.Future[Any]] = {commands, failure}

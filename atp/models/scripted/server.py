@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import itertools
 import secrets
+import sys
 import time
 import traceback
 from collections import Counter
@@ -35,6 +36,7 @@ from atp.models.scripted.steps import Refusal, Step, counted_usage
 from atp.models.scripted.wire_log import WireLog
 from atp.protocol.errors import InvalidInput
 from atp.protocol.model import Dialect
+from atp.protocol.redaction import Redactor
 
 KEEP_ALIVE = 3600.0
 """Seconds an idle connection stays open: longer than an attempt, so that a client's pool never
@@ -76,12 +78,14 @@ class Session:
 class ScriptedServer:
     """Serves all sessions of an endpoint on one port of the loopback interface."""
 
-    def __init__(self, log: WireLog, fatal: Callable[[OSError], None]) -> None:
+    def __init__(self, log: WireLog, redactor: Redactor, fatal: Callable[[OSError], None]) -> None:
         """Args:
         log: Where every request is written before its answer ends.
+        redactor: Decides what is secret in what is complained of on standard error.
         fatal: Called when the log cannot be written: nothing may be answered then.
         """
         self._log = log
+        self._redactor = redactor
         self._fatal = fatal
         self._sessions: dict[str, Session] = {}
         self._runner: web.ServerRunner | None = None
@@ -137,7 +141,7 @@ class ScriptedServer:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         session_id, rest = _split(request.path)
         session = self._sessions.get(session_id) if session_id is not None else None
-        exchange = _Exchange(request, session, rest)
+        exchange = _Exchange(request, session, rest, self._redactor)
         task = asyncio.current_task()
         if session is not None and task is not None:
             session.unrecorded.add(task)
@@ -199,8 +203,11 @@ class ScriptedServer:
 class _Exchange:
     """One request and what became of it."""
 
-    def __init__(self, request: web.BaseRequest, session: Session | None, rest: str) -> None:
+    def __init__(
+        self, request: web.BaseRequest, session: Session | None, rest: str, redactor: Redactor
+    ) -> None:
         self.request = request
+        self._redactor = redactor
         self.session = session
         self.request_id = f"req_{next(_IDS)}"
         self.recorded = False
@@ -229,7 +236,7 @@ class _Exchange:
             raise
         except Exception as error:
             # A defect here must neither stop the endpoint nor pass for a reply of the model.
-            traceback.print_exc()
+            print(self._redactor.text(traceback.format_exc()), file=sys.stderr)
             self._code, self._reply = "endpoint_defect", None
             rendered = dialect.error(500, self._code, f"the scripted endpoint failed: {type(error).__name__}")
         self._status = rendered.status

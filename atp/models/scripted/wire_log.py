@@ -2,7 +2,8 @@
 
 The log is written by the endpoint's process alone and outlives the engine. A line is in the file,
 and the file is on the disk, before the last byte of the answer it tells of goes out; the lines of
-requests that end at the same time share one fsync.
+requests that end at the same time share one fsync. Secrets within a request are not in it, by the same
+rules as everywhere (`atp.protocol.redaction`).
 """
 
 from __future__ import annotations
@@ -19,19 +20,25 @@ import orjson
 
 from atp.protocol.errors import InvalidInput
 from atp.protocol.records import ModelCallRecord
+from atp.protocol.redaction import Redactor
 from atp.protocol.trace import Usage
 
 
 class WireLog:
     """Appends lines to the log in a thread of its own. Used from one event loop."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redactor: Redactor) -> None:
         """Open the log, at its end if it exists.
+
+        Args:
+            path: The file.
+            redactor: Decides what is secret; asked in the log's own thread.
 
         Raises:
             OSError: It cannot be opened.
         """
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._redactor = redactor
         self._loop = asyncio.get_running_loop()
         self._lines: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_lines, name="wire-log", daemon=True)
@@ -53,12 +60,19 @@ class WireLog:
         await asyncio.to_thread(self._thread.join)
         os.close(self._file)
 
+    def _redacted(self, line: bytes) -> bytes:
+        if not self._redactor.suspects(line):
+            return line
+        record = orjson.loads(line)
+        clean = self._redactor.value(record)
+        return line if clean is record else orjson.dumps(clean, option=orjson.OPT_APPEND_NEWLINE)
+
     def _write_lines(self) -> None:
         while True:
             batch = [self._lines.get()]
             while not self._lines.empty():
                 batch.append(self._lines.get())
-            entries = [entry for entry in batch if entry is not None]
+            entries = [(self._redacted(entry[0]), entry[1]) for entry in batch if entry is not None]
             failure: OSError | None = None
             try:
                 _write_all(self._file, b"".join(line for line, _ in entries))

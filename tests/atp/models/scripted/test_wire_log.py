@@ -9,17 +9,18 @@ import pytest
 
 from atp.models.scripted.wire_log import WireLog, read_wire_log
 from atp.protocol.errors import InvalidInput
+from atp.protocol.redaction import Redactor
 
 
 async def test_records_are_in_the_file_in_order_once_they_are_acknowledged(tmp_path: Path) -> None:
-    log = WireLog(tmp_path / "wire.jsonl")
+    log = WireLog(tmp_path / "wire.jsonl", Redactor())
     await asyncio.gather(*(log.append({"number": number}) for number in range(200)))
     assert [record["number"] for record in read_wire_log(tmp_path / "wire.jsonl")] == list(range(200))
     await log.close()
 
 
 async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
-    log = WireLog(tmp_path / "wire.jsonl")
+    log = WireLog(tmp_path / "wire.jsonl", Redactor())
     written = log.append({"number": 1})
     await log.close()
     assert len(list(read_wire_log(tmp_path / "wire.jsonl"))) == 1
@@ -28,7 +29,7 @@ async def test_closing_writes_what_is_queued(tmp_path: Path) -> None:
 
 async def test_a_record_that_cannot_be_written_is_an_error_of_its_own(tmp_path: Path) -> None:
     # /dev/full takes no byte: what a full disk does (full(4)).
-    log = WireLog(Path("/dev/full"))
+    log = WireLog(Path("/dev/full"), Redactor())
     with pytest.raises(OSError, match="No space left"):
         await log.append({"number": 1})
     await log.close()
