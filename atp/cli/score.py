@@ -31,10 +31,12 @@ def score(
 
     from atp import registry
     from atp.engine import datasets
+    from atp.engine.benchmark_worker import benchmark_workers
     from atp.engine.grading import grade
+    from atp.engine.home import home
     from atp.engine.sampling import select
     from atp.protocol.status import Status
-    from atp.protocol.trace import TaskTrace
+    from atp.protocol.trace import Grade, TaskTrace
 
     text = _answer(answer, answer_file)
     chosen = registry.benchmark(
@@ -42,7 +44,12 @@ def score(
     )
     [item] = select(chosen.load(datasets.folder_for(chosen.card)), [task])
     trace = TaskTrace(task_id=task, final_answer=text, status=Status.COMPLETED)
-    verdict = asyncio.run(grade(chosen, item, trace))
+
+    async def graded() -> Grade:
+        async with benchmark_workers([chosen], home() / "logs" / "score"):
+            return await grade(chosen, item, trace)
+
+    verdict = asyncio.run(graded())
     result = {"task_id": task, **verdict.model_dump(mode="json")}
     if settings.json:
         print_json(result)

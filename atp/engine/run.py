@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from atp.engine.attempt import Attempt, AttemptPlan, failed
+from atp.engine.benchmark_worker import benchmark_workers
 from atp.engine.grading import grade
 from atp.engine.holder import holder, is_gone
 from atp.engine.model_sources import ModelSource, ProviderSource, ScriptedSource, user_source
@@ -128,7 +129,12 @@ class Run:
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         try:
-            async with self._lease(), AsyncExitStack() as stack:
+            benchmarks = [pairing.benchmark for pairing in self._work.pairings.values()]
+            async with (
+                self._lease(),
+                benchmark_workers(benchmarks, self._logs),
+                AsyncExitStack() as stack,
+            ):
                 await self._prepare(stack)
                 await self._do()
         except ExceptionGroup as group:

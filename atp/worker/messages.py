@@ -14,6 +14,18 @@
 | `reply`   | both   | as sent | the answer to a request                                            |
 | `stop`    | engine | control | end when no attempt is running                                     |
 
+A worker that holds a benchmark runs no attempts. What the engine asks of it are requests in the call lane;
+each reply has `failure`, a `Failure` or null.
+
+| type      | carries                                    | its reply                                          |
+|-----------|--------------------------------------------|----------------------------------------------------|
+| `begin`   | `factory`, `options`                       | nothing more: the benchmark's own side is made     |
+| `open`    | `environment` (a name for it), `task`      | `system_prompt`, `tools`, `has_user`, `workspace`, `checks_arguments` |
+| `execute` | `environment`, `name`, `arguments`         | `value`, or `error`: text for the model            |
+| `turn`    | `environment`, `text` (null opens)         | `turn`                                             |
+| `close`   | `environment`                              | nothing more: its running calls were cancelled     |
+| `grade`   | `task`, `trace`                            | `grade`                                            |
+
 An outcome does not wait for the acknowledgement of the spans before it: the engine stores the end of
 an attempt in the order in which things came, and never as complete when one of its spans was refused.
 """
@@ -28,11 +40,23 @@ from pydantic import JsonValue
 from atp.protocol.base import Frozen
 from atp.protocol.cards import FactorySource
 from atp.protocol.environment import ToolSpec
+from atp.protocol.errors import (
+    AgentError,
+    AtpError,
+    BenchmarkError,
+    Fault,
+    InfrastructureError,
+    UsageError,
+)
 from atp.protocol.model import Dialect, Limits, ModelEndpoint, Sampling
 from atp.protocol.spans import ParentSource, SpanEnd, SpanEvent, SpanKind, SpanStart, SpanStatus
 from atp.protocol.status import ErrorInfo
 from atp.protocol.task import AgentTask
 from atp.protocol.trace import TaskTrace
+
+
+BENCHMARK_REQUESTS = frozenset({"begin", "open", "execute", "turn", "close", "grade"})
+"""What is asked of a worker that holds a benchmark."""
 
 
 class WireEndpoint(Frozen):
@@ -95,6 +119,39 @@ class Outcome(Frozen):
     """Seconds the runner ran."""
     recorder_failures: int = 0
     """How often the recorder could not record something; the root span says what."""
+
+
+class Failure(Frozen):
+    """Why a benchmark in a worker could not do what it was asked."""
+
+    message: str
+    kind: str | None = None
+    """The exception's class where it is none of ours."""
+    fault: Fault
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Describe what was raised."""
+        if isinstance(error, AtpError):
+            return cls(message=error.message, fault=error.fault)
+        return cls(message=str(error), kind=type(error).__name__, fault=Fault.BENCHMARK)
+
+    def error(self, what: str) -> AtpError:
+        """The error of this side that says the same.
+
+        Args:
+            what: What was asked: `the grader`.
+        """
+        message = self.message if self.kind is None else f"{what} raised {self.kind}: {self.message}"
+        return _BY_FAULT[self.fault](message)
+
+
+_BY_FAULT: Mapping[Fault, type[AtpError]] = {
+    Fault.USER: UsageError,
+    Fault.AGENT: AgentError,
+    Fault.INFRASTRUCTURE: InfrastructureError,
+    Fault.BENCHMARK: BenchmarkError,
+}
 
 
 Packed = list[Any]
