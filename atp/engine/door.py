@@ -24,7 +24,7 @@ from atp.protocol.errors import (
     ToolFailed,
 )
 from atp.protocol.spans import ParentSource, SpanEnd, SpanStart
-from atp.protocol.trace import CallIdSource, ToolCall
+from atp.protocol.trace import CUT_OFF, CallIdSource, ToolCall
 from atp.store.rows import moment
 from atp.worker.link import Message
 from monitor.records.arguments import AlteredArguments, altered
@@ -107,7 +107,7 @@ class Door:
         try:
             value, error = await self._execute(request["name"], request["arguments"])
         except asyncio.CancelledError:
-            await self._record(sequence, request, span, None, "the attempt ended before the tool did")
+            await self._record(sequence, request, span, None, CUT_OFF)
             raise
         try:
             await self._record(sequence, request, span, value, error)

@@ -49,6 +49,10 @@ class CallIdSource(StrEnum):
     BINDING = "binding"
 
 
+CUT_OFF = "the attempt ended before the tool did"
+"""The error of a call that was under way when its attempt ended: what it did is not known."""
+
+
 class ToolCall(Frozen):
     """One call that went through the binding, in the order of arrival."""
 
