@@ -41,6 +41,10 @@ def print_results(settings: Settings, outcome: dict[str, Any], attempts: bool = 
         [_row(cell) for cell in outcome["cells"]],
     )
     for cell in outcome["cells"]:
+        if len(cell["scores"]) > 1:
+            means = ", ".join(f"{name} {mean:.3f}" for name, mean in cell["scores"].items())
+            print(f"\n{cell['benchmark']} x {cell['harness']} x {cell['model']}: {means}")
+    for cell in outcome["cells"]:
         if cell["missing"]:
             low, high = cell["bounds"]
             print(
