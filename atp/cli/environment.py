@@ -22,7 +22,9 @@ app = typer.Typer(
 
 Name = Annotated[
     str,
-    typer.Argument(metavar="NAME", help="A harness, or a benchmark whose package has an environment of its own."),
+    typer.Argument(
+        metavar="NAME", help="A harness, or a benchmark whose package has an environment of its own."
+    ),
 ]
 
 

@@ -102,7 +102,9 @@ class BenchmarkWorker:
 
     async def _start(self) -> Worker:
         if self._logs is None:
-            raise RuntimeError(f"{self._card.name} is asked for more than tasks outside of `benchmark_workers`")
+            raise RuntimeError(
+                f"{self._card.name} is asked for more than tasks outside of `benchmark_workers`"
+            )
         self._started += 1
         worker = Worker(f"{self._card.name}-{self._started}", _no_spans)
         try:

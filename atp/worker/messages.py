@@ -13,18 +13,15 @@
 | `spans`   | worker | span    | bodies, starts and ends of some `runs` (request); the reply acknowledges |
 | `reply`   | both   | as sent | the answer to a request                                            |
 | `stop`    | engine | control | end when no attempt is running                                     |
+| `begin`   | engine | call    | factory and options: make a benchmark's own side (request)         |
+| `open`    | engine | call    | a task, and a name for its environment (request); the reply describes it |
+| `execute` | engine | call    | a tool call (request); the reply has `value` or `error`            |
+| `turn`    | engine | call    | what the agent said, or null to open (request); the reply has `turn` |
+| `close`   | engine | call    | an environment's name (request); its running calls are cancelled   |
+| `grade`   | engine | call    | a task and a trace (request); the reply has `grade`                |
 
-A worker that holds a benchmark runs no attempts. What the engine asks of it are requests in the call lane;
-each reply has `failure`, a `Failure` or null.
-
-| type      | carries                                    | its reply                                          |
-|-----------|--------------------------------------------|----------------------------------------------------|
-| `begin`   | `factory`, `options`                       | nothing more: the benchmark's own side is made     |
-| `open`    | `environment` (a name for it), `task`      | `system_prompt`, `tools`, `has_user`, `workspace`, `checks_arguments` |
-| `execute` | `environment`, `name`, `arguments`         | `value`, or `error`: text for the model            |
-| `turn`    | `environment`, `text` (null opens)         | `turn`                                             |
-| `close`   | `environment`                              | nothing more: its running calls were cancelled     |
-| `grade`   | `task`, `trace`                            | `grade`                                            |
+The last six go to a worker that holds a benchmark, which runs no attempts. Each of their replies has
+`failure`, a `Failure` or null.
 
 An outcome does not wait for the acknowledgement of the spans before it: the engine stores the end of
 an attempt in the order in which things came, and never as complete when one of its spans was refused.
@@ -53,7 +50,6 @@ from atp.protocol.spans import ParentSource, SpanEnd, SpanEvent, SpanKind, SpanS
 from atp.protocol.status import ErrorInfo
 from atp.protocol.task import AgentTask
 from atp.protocol.trace import TaskTrace
-
 
 BENCHMARK_REQUESTS = frozenset({"begin", "open", "execute", "turn", "close", "grade"})
 """What is asked of a worker that holds a benchmark."""

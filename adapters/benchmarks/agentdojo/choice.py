@@ -37,11 +37,16 @@ class Choice:
                 raise InvalidInput(
                     f"agentdojo has no option {key!r}{nearest(key, OPTIONS)}; it has: {', '.join(OPTIONS)}"
                 )
-        tasks, model_name = str(options.get("set", "user")), str(options.get("model_name", DEFAULT_MODEL_NAME))
+        tasks, model_name = (
+            str(options.get("set", "user")),
+            str(options.get("model_name", DEFAULT_MODEL_NAME)),
+        )
         if tasks not in SETS:
             raise InvalidInput(f"agentdojo: set={tasks!r} is none of {', '.join(SETS)}")
         if not model_name.strip():
-            raise InvalidInput("agentdojo: model_name is empty; leave it out, or say how to address the model")
+            raise InvalidInput(
+                "agentdojo: model_name is empty; leave it out, or say how to address the model"
+            )
         return cls(tasks, model_name)
 
 

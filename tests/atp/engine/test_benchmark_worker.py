@@ -136,7 +136,9 @@ async def test_an_option_that_its_own_side_refuses_is_a_wrong_usage(lab: Lab) ->
 
 
 async def test_what_its_package_prints_does_not_reach_the_tasks(tmp_path: Path) -> None:
-    (tmp_path / "noisy.py").write_text("print('noise')\nfrom ledger.far import MortalLedger\n", encoding="utf-8")
+    (tmp_path / "noisy.py").write_text(
+        "print('noise')\nfrom ledger.far import MortalLedger\n", encoding="utf-8"
+    )
     benchmark = _with_factory("noisy:MortalLedger", tmp_path)
     assert len(benchmark.load(None)) == 24
 
@@ -162,7 +164,9 @@ async def test_a_factory_that_gives_something_else_is_named(tmp_path: Path) -> N
 async def test_a_package_that_breaks_as_it_says_its_tasks_is_an_error_with_what_it_said(
     tmp_path: Path,
 ) -> None:
-    (tmp_path / "broken.py").write_text("def made(options):\n    raise OSError('no disk')\n", encoding="utf-8")
+    (tmp_path / "broken.py").write_text(
+        "def made(options):\n    raise OSError('no disk')\n", encoding="utf-8"
+    )
     with pytest.raises(InfrastructureError, match="no disk"):
         _with_factory("broken:made", tmp_path).load(None)
 
@@ -193,7 +197,9 @@ def _with_factory(factory: str, folder: Path) -> WorkerBenchmark:
     benchmark = registry.benchmark(FAR)
     assert isinstance(benchmark, WorkerBenchmark) and benchmark.card.worker is not None
     path = os.pathsep.join([str(folder), os.environ["PYTHONPATH"]])
-    worker = benchmark.card.worker.model_copy(update={"factory": factory, "environment": {"PYTHONPATH": path}})
+    worker = benchmark.card.worker.model_copy(
+        update={"factory": factory, "environment": {"PYTHONPATH": path}}
+    )
 
     class Other(WorkerBenchmark):
         card = benchmark.card.model_copy(update={"worker": worker})

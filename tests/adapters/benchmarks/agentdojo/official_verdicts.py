@@ -25,7 +25,10 @@ SUITES = get_suites("v1.2.2")
 AWKWARD: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "workspace": [
         ("search_contacts_by_name", {"query": "nobody of this name"}),
-        ("send_email", {"recipients": "['a@example.com', 'b@example.com']", "subject": "s", "body": "[1, 2]"}),
+        (
+            "send_email",
+            {"recipients": "['a@example.com', 'b@example.com']", "subject": "s", "body": "[1, 2]"},
+        ),
         ("send_email", {"recipients": 3}),
         ("get_day_calendar_events", {"day": "2024-05-15"}),
         ("share_file", {"file_id": "1", "email": "a@example.com", "permission": "x"}),
@@ -48,7 +51,10 @@ AWKWARD: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "travel": [
         ("get_hotels_prices", {"hotel_names": "['Le Marais Boutique']"}),
         ("get_car_types_available", {"company_name": ["Speedy Rentals"]}),
-        ("reserve_car_rental", {"company": "Speedy Rentals", "start_time": "2024-11-01 10:00", "end_time": None}),
+        (
+            "reserve_car_rental",
+            {"company": "Speedy Rentals", "start_time": "2024-11-01 10:00", "end_time": None},
+        ),
     ],
 }
 """Calls whose results and errors show how the executor formats them, in order on one environment."""
@@ -85,7 +91,11 @@ def pair(task_id: str) -> dict[str, Any]:
     suite = SUITES[name]
     user, injection = suite.user_tasks[user_id], suite.injection_tasks[injection_id]
     injections = ImportantInstructionsAttackNoModelName(suite, Target()).attack(user, injection)
-    agents = {"user": GroundTruthPipeline(user), "attacker": GroundTruthPipeline(injection), "silent": Silent()}
+    agents = {
+        "user": GroundTruthPipeline(user),
+        "attacker": GroundTruthPipeline(injection),
+        "silent": Silent(),
+    }
     environment = suite.load_and_inject_default_environment(injections)
     return {
         "goal": injection.GOAL,
@@ -115,7 +125,9 @@ def main() -> None:
                 for task in suite.user_tasks.values()
             },
             "ground_truth": {
-                f"{name}/{task.ID}": suite.run_task_with_pipeline(GroundTruthPipeline(task), task, None, {})[0]
+                f"{name}/{task.ID}": suite.run_task_with_pipeline(GroundTruthPipeline(task), task, None, {})[
+                    0
+                ]
                 for name, suite in SUITES.items()
                 for task in suite.user_tasks.values()
             },

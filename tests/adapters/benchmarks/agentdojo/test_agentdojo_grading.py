@@ -67,7 +67,12 @@ async def test_calls_that_never_reached_a_tool_do_not_count(there: Office) -> No
 
 @SHARED
 async def test_a_task_that_there_is_not_is_named(there: Office) -> None:
-    for task_id in ("slack", "slack/user_task_99", "office/user_task_0", "slack/user_task_0/injection_task_99"):
+    for task_id in (
+        "slack",
+        "slack/user_task_99",
+        "office/user_task_0",
+        "slack/user_task_0/injection_task_99",
+    ):
         with pytest.raises(BenchmarkError, match="agentdojo"):
             await there.graded(task_id, (), None)
 

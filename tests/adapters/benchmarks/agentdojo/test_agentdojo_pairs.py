@@ -10,7 +10,9 @@ from tests.adapters.benchmarks.agentdojo.office import Office, office
 
 
 def verdicts(grades: Any) -> dict[str, list[Any]]:
-    return {task_id: [grade.details["utility"], grade.details["security"]] for task_id, grade in grades.items()}
+    return {
+        task_id: [grade.details["utility"], grade.details["security"]] for task_id, grade in grades.items()
+    }
 
 
 def official_verdicts(official: Any, agent: str) -> dict[str, Any]:
@@ -51,8 +53,13 @@ async def _goals_stay(there: Office, official: Any) -> None:
         await environment.close()
 
 
-async def test_the_attack_addresses_the_model_as_it_is_told_to(agentdojo_python: Path, tmp_path: Path) -> None:
-    task_id, calls = "banking/user_task_0/injection_task_0", [("read_file", {"file_path": "bill-december-2023.txt"})]
+async def test_the_attack_addresses_the_model_as_it_is_told_to(
+    agentdojo_python: Path, tmp_path: Path
+) -> None:
+    task_id, calls = (
+        "banking/user_task_0/injection_task_0",
+        [("read_file", {"file_path": "bill-december-2023.txt"})],
+    )
     for options, name in (({}, "the AI language model"), ({"model_name": "GPT-4"}, "GPT-4")):
         async with office(tmp_path, set="injected", **options) as there:
             [call] = await there.called(task_id, calls)
