@@ -352,6 +352,8 @@ def _benchmark_class(point: EntryPoint, value: Any) -> type[Benchmark]:
         raise PluginError(
             f"{_described(point)}: a card names a worker where the class is a WorkerBenchmark, and only there"
         )
+    if card.worker is not None and card.user_model:
+        raise PluginError(f"{_described(point)}: no model can play a user who lives in a benchmark's worker")
     return value
 
 

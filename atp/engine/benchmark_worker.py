@@ -25,10 +25,10 @@ from atp.protocol.benchmark import Benchmark
 from atp.protocol.cards import BenchmarkCard, WorkerSpec
 from atp.protocol.environment import Environment
 from atp.protocol.errors import StoreError
+from atp.protocol.json_text import decode
 from atp.protocol.task import TaskInput
 from atp.protocol.trace import Grade, TaskTrace
 from atp.protocol.worker_benchmark import WorkerBenchmark
-from atp.worker.frames import decode_json
 from atp.worker.messages import Failure
 
 _TASKS: TypeAdapter[tuple[TaskInput, ...] | Failure] = TypeAdapter(tuple[TaskInput, ...] | Failure)
@@ -143,7 +143,7 @@ def _tasks(
 ) -> Sequence[TaskInput]:
     environment = inherited_environment() | dict(variables)
     said = ask(python, "-m", "atp.worker.tasks", factory, options, variables=environment)
-    answer = _TASKS.validate_python(decode_json(said))
+    answer = _TASKS.validate_python(decode(said))
     if isinstance(answer, Failure):
         raise answer.error("the list of tasks")
     return answer

@@ -48,8 +48,9 @@ class Door:
     """One attempt's environment, as its worker reaches it.
 
     A tool that fails gives text for the model. `failure` holds what ends the attempt: what an
-    environment raised that is broken, why a call could not be stored, that the environment's worker died, or
-    that the user's model failed. `altered` holds the calls whose arguments are not those that the model wrote.
+    environment raised that is broken, why a call could not be stored, that the environment's worker died,
+    or that the user's model failed. `altered` holds the calls whose arguments are not those that the model
+    wrote.
 
     Args:
         run_id: The attempt.

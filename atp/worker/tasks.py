@@ -13,7 +13,7 @@ import os
 import sys
 
 from atp.protocol.errors import AtpError
-from atp.worker.frames import decode_json, encode_json
+from atp.protocol.json_text import decode, encode
 from atp.worker.loading import load
 from atp.worker.messages import Failure
 
@@ -23,9 +23,9 @@ def main(factory: str, options: str) -> None:
     with os.fdopen(os.dup(1), "wb") as output:
         os.dup2(2, 1)
         try:
-            said = encode_json(list(load(factory)(decode_json(options.encode())).load(None)))
+            said = encode(list(load(factory)(decode(options)).load(None)))
         except AtpError as error:
-            said = encode_json(Failure.of(error))
+            said = encode(Failure.of(error))
         output.write(said)
 
 
