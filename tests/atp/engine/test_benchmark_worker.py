@@ -17,7 +17,7 @@ from atp.protocol.worker_benchmark import WorkerBenchmark
 from tests.atp.engine.experiments import Lab
 from tests.atp.engine.test_faults import own_workers
 
-FAR = "far-ledger"
+FAR = "outpost"
 WAYS = pytest.mark.parametrize("workers", [1, 0], ids=["process worker", "in-memory link"])
 
 

@@ -22,7 +22,8 @@ class FarLedger(WorkerBenchmark):
 
     card: ClassVar[BenchmarkCard] = LedgerBenchmark.card.model_copy(  # type: ignore[misc]
         update={
-            "name": "far-ledger",
+            "name": "outpost",
+            "difficulty": "medium",
             "worker": WorkerSpec(
                 factory="ledger.far:MortalLedger",
                 requirements=None,
