@@ -109,6 +109,12 @@ def python_for(owner: Owner, override: Path | None = None) -> Path:
     return info.python
 
 
+def pins(owner: Owner) -> str | None:
+    """SHA-256 of the owner's pinned requirements; None for what needs none."""
+    recipe = _recipe(owner)
+    return None if recipe is None else virtual_environment.pins(recipe)
+
+
 def engine_python() -> Path:
     """The interpreter this process runs on."""
     return Path(sys.executable)

@@ -75,6 +75,15 @@ def folder_of(recipe: Recipe) -> Path:
     return root() / f"{recipe.name}-{digest.hexdigest()[:12]}"
 
 
+def pins(recipe: Recipe) -> str:
+    """SHA-256 of the requirements: another one means other packages.
+
+    Raises:
+        PluginError: They are not there.
+    """
+    return hashlib.sha256(_requirements(recipe).read_bytes()).hexdigest()
+
+
 def root() -> Path:
     """The folder of all environments."""
     return home() / "envs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,13 @@ def test_the_adapters_own_distribution_is_brought_along(
     info = asyncio.run(environments.create(card))
     assert environments.packages(info.python)["atp-test-plugin"] == "0.1"
     subprocess.run([info.python, "-P", "-c", "import thinloop, ledger, agent_task_protocol"], check=True)
+
+
+def test_another_pin_of_a_benchmark_is_another_definition() -> None:
+    card = registry.benchmark("agentdojo").card
+    pinned = Path(environments.__file__).parents[2] / "adapters/benchmarks/agentdojo/requirements.txt"
+    assert environments.pins(card) == hashlib.sha256(pinned.read_bytes()).hexdigest()
+    assert environments.pins(registry.benchmark("ledger").card) is None
 
 
 def test_a_benchmark_that_lives_in_the_engine_needs_no_environment() -> None:
