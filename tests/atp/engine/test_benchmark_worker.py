@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from atp import registry
-from atp.engine.benchmark_worker import benchmark_workers
+from atp.engine.benchmark_worker import BenchmarkWorker, benchmark_workers
 from atp.protocol.errors import BenchmarkError, InfrastructureError, PluginError, UsageError
 from atp.protocol.worker_benchmark import WorkerBenchmark
 from tests.atp.engine.experiments import Lab
@@ -193,6 +193,13 @@ def test_a_card_that_names_a_worker_needs_the_class_for_it(monkeypatch: pytest.M
         registry.benchmark("ledger")
 
 
+def test_no_model_can_play_a_user_who_lives_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = registry.benchmark(FAR).card.model_copy(update={"user_model": True})
+    monkeypatch.setattr("ledger.far.FarLedger.card", card)
+    with pytest.raises(PluginError, match="no model can play a user"):
+        registry.benchmark(FAR)
+
+
 def _with_factory(factory: str, folder: Path) -> WorkerBenchmark:
     benchmark = registry.benchmark(FAR)
     assert isinstance(benchmark, WorkerBenchmark) and benchmark.card.worker is not None
@@ -204,8 +211,6 @@ def _with_factory(factory: str, folder: Path) -> WorkerBenchmark:
     class Other(WorkerBenchmark):
         card = benchmark.card.model_copy(update={"worker": worker})
         grader_version = "1"
-
-    from atp.engine.benchmark_worker import BenchmarkWorker
 
     other = Other()
     other.port = BenchmarkWorker(other.card, {})
