@@ -25,6 +25,7 @@ from atp.protocol.cards import BenchmarkCard, HarnessCard
 from atp.protocol.errors import InvalidInput, NotReady, PluginError, UnknownName
 from atp.protocol.model import Dialect
 from atp.protocol.names import nearest
+from atp.protocol.worker_benchmark import WorkerBenchmark
 
 BENCHMARKS = "atp.benchmarks"
 HARNESSES = "atp.harnesses"
@@ -145,7 +146,13 @@ def benchmark(name: str, options: Mapping[str, Any] | None = None) -> Benchmark:
         from adapters.benchmarks.file import FileBenchmark
 
         return FileBenchmark(Path(name.removeprefix(FILE)), options)
-    return _one(BENCHMARKS, name, _benchmark_class)(options)
+    made = _one(BENCHMARKS, name, _benchmark_class)(options)
+    if isinstance(made, WorkerBenchmark):
+        # Here, since workers are slow to import and a list of names needs none.
+        from atp.engine.benchmark_worker import BenchmarkWorker
+
+        made.port = BenchmarkWorker(made.card, made.options)
+    return made
 
 
 def harness(name: str, options: Mapping[str, Any] | None = None) -> HarnessCard:
@@ -245,6 +252,7 @@ def pair(
 
     environment = _environment(card, python, in_process, problems)
     data = chosen.data = attempt(lambda: datasets.folder_for(chosen.card))
+    attempt(lambda: environments.python_for(chosen.card))
     spoken = _spoken(card, harness_options or {})
     dialect = next((dialect for dialect in spoken if dialect in dialects_of(model)), None)
     if dialect is None:
@@ -366,7 +374,13 @@ def _load(points: list[EntryPoint], check: Callable[[EntryPoint, Any], Loaded]) 
 def _benchmark_class(point: EntryPoint, value: Any) -> type[Benchmark]:
     if not (isinstance(value, type) and issubclass(value, Benchmark)):
         raise PluginError(f"{_described(point)} is not a Benchmark class but {value!r}")
-    _check_card(point, getattr(value, "card", None), BenchmarkCard)
+    card = _check_card(point, getattr(value, "card", None), BenchmarkCard)
+    if (card.worker is not None) != issubclass(value, WorkerBenchmark):
+        raise PluginError(
+            f"{_described(point)}: a card names a worker where the class is a WorkerBenchmark, and only there"
+        )
+    if card.worker is not None and card.user_model:
+        raise PluginError(f"{_described(point)}: no model can play a user who lives in a benchmark's worker")
     return value
 
 

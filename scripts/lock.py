@@ -22,6 +22,7 @@ LOCKS: tuple[tuple[Path, Sequence[str]], ...] = (
         (source.with_suffix(".txt"), (str(source),))
         for source in (
             *sorted((ROOT / "adapters" / "harnesses").glob("*.in")),
+            *sorted((ROOT / "adapters" / "benchmarks").glob("*/*.in")),
             ROOT / "atp" / "engine" / "hub" / "requirements.in",
         )
     ),

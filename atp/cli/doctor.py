@@ -89,12 +89,16 @@ def _adapters() -> list[dict[str, Any]]:
     for harness in harnesses.values():
         checks.append(_check(f"environment of {harness.name}", functools.partial(_environment, harness)))
     for benchmark in benchmarks.values():
+        if benchmark.worker is not None:
+            checks.append(
+                _check(f"environment of {benchmark.name}", functools.partial(_environment, benchmark))
+            )
         if benchmark.data is not None:
             checks.append(_check(f"data of {benchmark.name}", functools.partial(_data, benchmark)))
     return checks
 
 
-def _environment(card: HarnessCard) -> str:
+def _environment(card: HarnessCard | BenchmarkCard) -> str:
     from atp.engine import environments
 
     return str(environments.python_for(card))

@@ -1,4 +1,4 @@
-"""`atp env`: the Python environments that harnesses run in."""
+"""`atp env`: the Python environments that harnesses, and some benchmarks, run in."""
 
 from __future__ import annotations
 
@@ -12,27 +12,33 @@ from atp.cli.output import note, print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from atp.engine.environments import EnvironmentInfo
+    from atp.engine.environments import EnvironmentInfo, Owner
 
 app = typer.Typer(
-    help="Make and remove the environments of harnesses.", no_args_is_help=True, rich_markup_mode=None
+    help="Make and remove the environments of harnesses, and of benchmarks that need one.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
-Harness = Annotated[str, typer.Argument(metavar="HARNESS", help="As `atp list harnesses` shows it.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="A harness, or a benchmark whose package has an environment of its own."
+    ),
+]
 
 
 @app.command("create")
 @command
-def create(settings: Settings, harness: Harness) -> None:
-    """Make a harness's environment in ATP_HOME from its pinned, hashed requirements."""
+def create(settings: Settings, name: Name) -> None:
+    """Make an environment in ATP_HOME from its pinned, hashed requirements."""
     import asyncio
 
-    from atp import registry
     from atp.engine import environments
 
-    card = registry.harness(harness)
-    note(settings, f"making the environment of {card.name} ({card.package} {card.version})")
-    info = asyncio.run(environments.create(card))
+    owner = _owner(name)
+    note(settings, f"making the environment of {name}")
+    info = asyncio.run(environments.create(owner))
     [row] = _rows([info])
     if settings.json:
         print_json(row)
@@ -44,34 +50,66 @@ def create(settings: Settings, harness: Harness) -> None:
 @command
 def list_environments(
     settings: Settings,
-    harness: Annotated[str | None, typer.Argument(metavar="[HARNESS]", help="One of them; else all.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them; else all.")] = None,
 ) -> None:
     """Show the environments there are."""
-    from atp import registry
     from atp.engine import environments
 
-    cards = [registry.harness(harness)] if harness is not None else list(registry.harnesses().values())
-    if harness is not None:
-        environments.python_for(cards[0])
-    rows = _rows(environments.existing(cards))
+    owners = [_owner(name)] if name is not None else list(_owners().values())
+    if name is not None:
+        environments.python_for(owners[0])
+    rows = _rows(environments.existing(owners))
     if settings.json:
-        print_json({"environments": rows} if harness is None else rows[0])
+        print_json({"environments": rows} if name is None else rows[0])
     else:
         _print_table(rows)
 
 
 @app.command("remove")
 @command
-def remove(settings: Settings, harness: Harness) -> None:
-    """Remove a harness's environments, those of older pins too."""
-    from atp import registry
+def remove(settings: Settings, name: Name) -> None:
+    """Remove an owner's environments, those of older pins too."""
     from atp.engine import environments
 
-    removed = [str(folder) for folder in environments.remove(registry.harness(harness))]
+    owner = _owner(name)
+    removed = [str(folder) for folder in environments.remove(owner)]
     if settings.json:
-        print_json({"harness": harness, "removed": removed})
+        print_json({**_named(name, environments.kind_of(owner)), "removed": removed})
     else:
         print_table(("removed",), [[folder] for folder in removed])
+
+
+def _owners() -> dict[str, Owner]:
+    from atp import registry
+    from atp.engine.hub.environment import NAME, recipe
+    from atp.protocol.errors import PluginError
+
+    harnesses = registry.harnesses()
+    benchmarks = {name: card for name, card in registry.benchmarks().items() if card.worker is not None}
+    for name in harnesses.keys() & benchmarks.keys():
+        raise PluginError(f"a harness and a benchmark with an environment are both called {name!r}")
+    return {**harnesses, **benchmarks, NAME: recipe()}
+
+
+def _owner(name: str) -> Owner:
+    from atp import registry
+    from atp.engine.own_agents import is_own_agent
+    from atp.protocol.errors import UnknownName
+    from atp.protocol.names import nearest
+
+    if is_own_agent(name):
+        return registry.harness(name)
+    owners = _owners()
+    if name not in owners:
+        raise UnknownName(
+            f"nothing that has an environment is called {name!r}{nearest(name, owners)}; those are: "
+            f"{', '.join(owners)}"
+        )
+    return owners[name]
+
+
+def _named(name: str, kind: str) -> dict[str, Any]:
+    return {"name": name, "kind": kind, "harness": name if kind == "harness" else None}
 
 
 def _rows(infos: Sequence[EnvironmentInfo]) -> list[dict[str, Any]]:
@@ -79,7 +117,7 @@ def _rows(infos: Sequence[EnvironmentInfo]) -> list[dict[str, Any]]:
 
     return [
         {
-            "harness": info.harness,
+            **_named(info.name, info.kind),
             "python": str(info.python),
             "packages": dict(environments.packages(info.python)),
             "path": str(info.path) if info.path else None,
@@ -90,6 +128,6 @@ def _rows(infos: Sequence[EnvironmentInfo]) -> list[dict[str, Any]]:
 
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     print_table(
-        ("harness", ">packages", "python"),
-        [(row["harness"], len(row["packages"]), row["python"]) for row in rows],
+        ("name", "kind", ">packages", "python"),
+        [(row["name"], row["kind"], len(row["packages"]), row["python"]) for row in rows],
     )

@@ -99,9 +99,7 @@ def _card(settings: Settings, card: dict[str, Any]) -> None:
 
 
 def _benchmark_row(card: BenchmarkCard) -> dict[str, Any]:
-    from atp.engine import datasets
-
-    fetched = card.data is None or datasets.find(card.data).path is not None
+    missing = _missing_for(card)
     row = card.model_dump(
         mode="json",
         include={
@@ -121,8 +119,15 @@ def _benchmark_row(card: BenchmarkCard) -> dict[str, Any]:
             "data_seen",
         },
     )
-    missing = None if fetched or card.data is None else datasets.command_for(card.data)
-    return row | {"ready": fetched, "missing": missing}
+    return row | {"ready": missing is None, "missing": missing}
+
+
+def _missing_for(card: BenchmarkCard) -> str | None:
+    from atp.engine import datasets, environments
+
+    if card.data is not None and datasets.find(card.data).path is None:
+        return datasets.command_for(card.data)
+    return None if environments.find(card) is not None else environments.command_for(card)
 
 
 def _harness_row(card: HarnessCard) -> dict[str, Any]:

@@ -40,6 +40,7 @@ def print_results(settings: Settings, outcome: dict[str, Any], attempts: bool = 
         ("benchmark", "harness", "model", ">score", "95%", ">graded", "records"),
         [_row(cell) for cell in outcome["cells"]],
     )
+    _print_named_scores(outcome["cells"])
     for cell in outcome["cells"]:
         if cell["missing"]:
             low, high = cell["bounds"]
@@ -76,6 +77,15 @@ def print_results(settings: Settings, outcome: dict[str, Any], attempts: bool = 
     for mark, meaning in _MARKS.items():
         if any(cell[mark] for cell in outcome["cells"]):
             print(f"\n{meaning}")
+
+
+def _print_named_scores(cells: list[dict[str, Any]]) -> None:
+    several = [cell for cell in cells if len(cell["scores"]) > 1]
+    if several:
+        print()
+    for cell in several:
+        means = ", ".join(f"{name} {mean:.3f}" for name, mean in cell["scores"].items())
+        print(f"{cell['benchmark']} x {cell['harness']} x {cell['model']}: {means}")
 
 
 _MARKS = {

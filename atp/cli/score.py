@@ -28,13 +28,17 @@ def score(
 ) -> None:
     """Grade a given answer by the benchmark's rule; exit 1 when there is no score."""
     import asyncio
+    import os
 
     from atp import registry
     from atp.engine import datasets
+    from atp.engine.benchmark_worker import benchmark_workers
     from atp.engine.grading import grade
+    from atp.engine.home import home
     from atp.engine.sampling import select
+    from atp.protocol.redaction import Redactor
     from atp.protocol.status import Status
-    from atp.protocol.trace import TaskTrace
+    from atp.protocol.trace import Grade, TaskTrace
 
     text = _answer(answer, answer_file)
     chosen = registry.benchmark(
@@ -42,7 +46,14 @@ def score(
     )
     [item] = select(chosen.load(datasets.folder_for(chosen.card)), [task])
     trace = TaskTrace(task_id=task, final_answer=text, status=Status.COMPLETED)
-    verdict = asyncio.run(grade(chosen, item, trace))
+
+    async def graded() -> Grade:
+        async with benchmark_workers(
+            [chosen], home() / "logs" / "score", Redactor.of_environment(os.environ)
+        ):
+            return await grade(chosen, item, trace)
+
+    verdict = asyncio.run(graded())
     result = {"task_id": task, **verdict.model_dump(mode="json")}
     if settings.json:
         print_json(result)

@@ -20,7 +20,7 @@ from atp.engine.workers import Worker
 from atp.protocol.benchmark import Benchmark
 from atp.protocol.cards import HarnessCard
 from atp.protocol.environment import Environment, UserTurn
-from atp.protocol.errors import BenchmarkError, InvalidInput
+from atp.protocol.errors import AtpError, BenchmarkError, InfrastructureError, InvalidInput
 from atp.protocol.model import Limits, Sampling
 from atp.protocol.records import ModelCallRecord
 from atp.protocol.spans import Actor, SpanEnd, SpanKind, SpanStart
@@ -211,15 +211,16 @@ class Attempt:
                 self._stop_worker()
 
     async def _open_environment(self) -> Environment:
+        environment: Environment | None = None
         try:
             environment = self._plan.benchmark.environment(self._task)
             environment.user_model = self._user
             async with asyncio.timeout(SETUP_TIMEOUT):
                 await environment.open()
         except Exception as error:
-            raise BenchmarkError(
-                f"the environment could not be opened: {type(error).__name__}: {error}"
-            ) from error
+            if environment is not None:
+                await _close(environment)
+            raise _set_up_failure("opened", error) from error
         self._door = Door(self.run_id, self.trace_id, environment, self._plan.store)
         return environment
 
@@ -407,10 +408,17 @@ def _judged(error: ErrorInfo) -> tuple[Status, StopReason, ErrorInfo]:
     )
 
 
-async def _close(environment: Environment) -> BenchmarkError | None:
+async def _close(environment: Environment) -> AtpError | None:
     try:
         async with asyncio.timeout(SETUP_TIMEOUT):
             await environment.close()
     except Exception as error:  # noqa: BLE001  becomes the attempt's failure
-        return BenchmarkError(f"the environment could not be closed: {type(error).__name__}: {error}")
+        return _set_up_failure("closed", error)
     return None
+
+
+def _set_up_failure(what: str, error: Exception) -> AtpError:
+    # The worker that a benchmark lives in may die: that says nothing about the benchmark.
+    if isinstance(error, InfrastructureError):
+        return error
+    return BenchmarkError(f"the environment could not be {what}: {type(error).__name__}: {error}")

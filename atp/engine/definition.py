@@ -90,6 +90,7 @@ def grading_definition(pairing: registry.Pairing) -> dict[str, Any]:
         },
         "grader_version": pairing.benchmark.grader_version,
         "adapter": _sources_digest(type(pairing.benchmark)),
+        "requirements": environments.pins(card),
     }
 
 

@@ -15,9 +15,16 @@ from jsonschema.protocols import Validator
 from pydantic import JsonValue
 
 from atp.protocol.environment import Environment, ToolSpec, UserTurn
-from atp.protocol.errors import BenchmarkError, ModelCallFailed, StoreError, ToolFailed
+from atp.protocol.errors import (
+    AtpError,
+    BenchmarkError,
+    InfrastructureError,
+    ModelCallFailed,
+    StoreError,
+    ToolFailed,
+)
 from atp.protocol.spans import ParentSource, SpanEnd, SpanStart
-from atp.protocol.trace import CallIdSource, ToolCall
+from atp.protocol.trace import CUT_OFF, CallIdSource, ToolCall
 from atp.store.rows import moment
 from atp.worker.link import Message
 from monitor.records.arguments import AlteredArguments, altered
@@ -41,8 +48,9 @@ class Door:
     """One attempt's environment, as its worker reaches it.
 
     A tool that fails gives text for the model. `failure` holds what ends the attempt: what an
-    environment raised that is broken, why a call could not be stored, or that the user's model failed.
-    `altered` holds the calls whose arguments are not those that the model wrote.
+    environment raised that is broken, why a call could not be stored, that the environment's worker died,
+    or that the user's model failed. `altered` holds the calls whose arguments are not those that the model
+    wrote.
 
     Args:
         run_id: The attempt.
@@ -52,7 +60,7 @@ class Door:
     """
 
     def __init__(self, run_id: str, trace_id: str, environment: Environment, store: CallStore) -> None:
-        self.failure: BenchmarkError | StoreError | ModelCallFailed | None = None
+        self.failure: AtpError | None = None
         self.altered: list[AlteredArguments] = []
         self._run_id = run_id
         self._trace_id = trace_id
@@ -108,7 +116,7 @@ class Door:
         try:
             value, error = await self._execute(request["name"], request["arguments"])
         except asyncio.CancelledError:
-            await self._record(sequence, request, span, None, "the attempt ended before the tool did")
+            await self._record(sequence, request, span, None, CUT_OFF)
             raise
         try:
             await self._record(sequence, request, span, value, error)
@@ -185,8 +193,8 @@ class Door:
         return f"invalid arguments for {name}: {error.message}{where}"
 
 
-def _benchmark_error(what: str, error: Exception) -> BenchmarkError:
-    if isinstance(error, BenchmarkError):
+def _benchmark_error(what: str, error: Exception) -> AtpError:
+    if isinstance(error, BenchmarkError | InfrastructureError):
         return error
     return BenchmarkError(f"{what} raised {type(error).__name__}: {error}")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from atp.engine.budget import stopped_by_budget
-from atp.protocol.trace import TaskTrace, Usage
+from atp.protocol.trace import Grade, TaskTrace, Usage
 from atp.scoring.statistics import Interval, bounds, clustered, pass_at_k, pass_hat_k, wilson
 from atp.store.reader import StoreReader
 from atp.store.rows import AttemptRow, CellRow, SlotRow
@@ -41,10 +41,12 @@ def _cell(
 ) -> dict[str, Any]:
     deciding = [(slot, _deciding(tries.get(slot.id, ()))) for slot in slots]
     scored: dict[str, list[float]] = {}
+    grades: list[Grade] = []
     missing: Counter[str] = Counter()
     for slot, attempt in deciding:
         if attempt is not None and attempt.grade is not None and attempt.grade.score is not None:
             scored.setdefault(slot.task_id, []).append(attempt.grade.score)
+            grades.append(attempt.grade)
         else:
             missing[not_run if attempt is None else _why_missing(attempt)] += 1
     scores = [score for group in scored.values() for score in group]
@@ -63,6 +65,7 @@ def _cell(
         "missing": missing.total(),
         "missing_by_reason": dict(missing),
         "mean": sum(scores) / len(scores) if scores else None,
+        "scores": _named_means(grades),
         "bounds": bounds(scores, missing.total()) if slots else None,
         "ci95": (interval.low, interval.high) if interval else None,
         "interval": interval.method if interval else None,
@@ -91,6 +94,15 @@ def _interval(scores_by_task: Sequence[Sequence[float]]) -> Interval | None:
     interval = clustered(scores_by_task)
     # Scores that are all alike and neither 0 nor 1 say nothing of their spread.
     return interval if interval.low < interval.high else None
+
+
+def _named_means(grades: Sequence[Grade]) -> dict[str, float]:
+    """The mean of each score that a benchmark gives by name, over the runs that have it."""
+    named: dict[str, list[float]] = {}
+    for grade in grades:
+        for name, score in grade.scores.items():
+            named.setdefault(name, []).append(score)
+    return {name: sum(scores) / len(scores) for name, scores in sorted(named.items())}
 
 
 def _over_tries(

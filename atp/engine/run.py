@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from atp.engine.attempt import Attempt, AttemptPlan, failed
+from atp.engine.benchmark_worker import benchmark_workers
 from atp.engine.budget import BUDGET_SET, BUDGET_SPENT, Budget
 from atp.engine.grading import grade
 from atp.engine.holder import holder, is_gone
@@ -145,7 +146,12 @@ class Run:
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         try:
-            async with self._lease(), AsyncExitStack() as stack:
+            benchmarks = [pairing.benchmark for pairing in self._work.pairings.values()]
+            async with (
+                self._lease(),
+                benchmark_workers(benchmarks, self._logs, self._store.redactor),
+                AsyncExitStack() as stack,
+            ):
                 if self._budget.most is not None:
                     await self._store.note(BUDGET_SET, self._work.experiment_id, {"usd": self._budget.most})
                 await self._prepare(stack)

@@ -12,6 +12,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.resources import files
@@ -74,6 +75,15 @@ def folder_of(recipe: Recipe) -> Path:
     return root() / f"{recipe.name}-{digest.hexdigest()[:12]}"
 
 
+def pins(recipe: Recipe) -> str:
+    """SHA-256 of the requirements: another one means other packages.
+
+    Raises:
+        PluginError: They are not there.
+    """
+    return hashlib.sha256(_requirements(recipe).read_bytes()).hexdigest()
+
+
 def root() -> Path:
     """The folder of all environments."""
     return home() / "envs"
@@ -84,15 +94,24 @@ def python_in(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def ask(python: Path, *arguments: str | Path) -> bytes:
+def ask(python: Path, *arguments: str | Path, variables: Mapping[str, str] | None = None) -> bytes:
     """Run an interpreter to its end; gives its standard output. Blocks.
+
+    Args:
+        python: The interpreter.
+        arguments: As on its command line.
+        variables: Its environment variables; None hands on all of this process's.
 
     Raises:
         InfrastructureError: It cannot be run, or ends with an error.
     """
     try:
         done = subprocess.run(
-            [python, "-P", *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False
+            [python, "-P", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            env=variables,
         )
     except OSError as error:
         raise InfrastructureError(f"{python} cannot be run: {error.strerror}") from error

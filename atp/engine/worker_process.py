@@ -52,7 +52,7 @@ class WorkerProcess:
                 stdout=output.descriptor,
                 stderr=output.descriptor,
                 pass_fds=(theirs.fileno(), lifeline),
-                env=_environment() | dict(environment) | {MARK: self._mark},
+                env=inherited_environment() | dict(environment) | {MARK: self._mark},
                 start_new_session=True,
             )
         except BaseException:
@@ -90,8 +90,11 @@ class WorkerProcess:
         os.close(self._lifeline)
 
 
-def _environment() -> dict[str, str]:
-    # Provider keys stay with the engine: the harness gets its endpoint's key in the start message.
+def inherited_environment() -> dict[str, str]:
+    """The variables that a worker gets of this process's.
+
+    Provider keys stay with the engine: a harness gets its endpoint's key in the start message.
+    """
     return {
         name: value
         for name, value in os.environ.items()

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from atp.engine.worker_process import WorkerProcess
-from atp.protocol.cards import HarnessCard
+from atp.protocol.cards import HarnessCard, WorkerSpec
 from atp.protocol.environment import UserTurn
-from atp.protocol.errors import WorkerDied
+from atp.protocol.errors import LinkBroken, WorkerDied
 from atp.protocol.redaction import Redactor
 from atp.protocol.spans import SpanEnd, SpanStart
 from atp.worker.frames import VERSION, Lane
@@ -84,7 +84,9 @@ class Worker:
         """Whether it takes attempts."""
         return not self._dying
 
-    async def start_process(self, python: Path, log: Path, card: HarnessCard, redactor: Redactor) -> None:
+    async def start_process(
+        self, python: Path, log: Path, card: HarnessCard | WorkerSpec, redactor: Redactor
+    ) -> None:
         """Start it as a process, with the variables and the modules that the card names.
 
         Raises:
@@ -127,6 +129,21 @@ class Worker:
             return await future
         finally:
             self._attempts.pop(attempt.run_id, None)
+
+    async def ask(self, message: Message) -> Message:
+        """Send a worker that holds a benchmark a request; gives its reply.
+
+        Raises:
+            WorkerDied: The worker ended first.
+        """
+        try:
+            return await self._link.request(Lane.CALL, message)
+        except LinkBroken:
+            if not self._link.closed:
+                raise
+        while self._dead is None:
+            await asyncio.sleep(0.01)
+        raise self._dead
 
     def cancel(self, run_id: str) -> None:
         """Ask the worker to cancel an attempt; its outcome still arrives."""

@@ -43,6 +43,22 @@ class HubSource(Frozen):
     rows: int = Field(ge=0)
 
 
+class WorkerSpec(Frozen):
+    """The worker a benchmark lives in when its package brings dependencies that the engine must not have."""
+
+    factory: str
+    """`module:attribute` of the benchmark's own side: called in the worker with the benchmark's options, it
+    gives a `Benchmark`. What it imports beside its package needs no more than a harness's worker does."""
+    requirements: str | None
+    """Pinned and hashed requirements as `package/path.txt` beside the adapter; None when it needs none."""
+    distribution: str = "agent-task-protocol"
+    """The distribution that brings the adapter; installed into the environment without dependencies."""
+    environment: Mapping[str, str] = Field(default_factory=dict)
+    """Variables set in the worker before anything of the package is imported."""
+    preload: tuple[str, ...] = ()
+    """Modules of the package that the worker imports before it says hello."""
+
+
 class BenchmarkCard(Frozen):
     """A benchmark at a glance; the value lists are those of the A²E index, None where nobody has said."""
 
@@ -75,6 +91,8 @@ class BenchmarkCard(Frozen):
     """What the playing of its user needs besides, with `--user-model` only; None when nothing."""
     deviations: tuple[str, ...] = ()
     """Where ATP differs from the official grader, and why."""
+    worker: WorkerSpec | None = None
+    """Where its environments and its grader run; None when they run in the engine."""
 
 
 class FactorySource(Frozen):

@@ -49,6 +49,10 @@ class CallIdSource(StrEnum):
     BINDING = "binding"
 
 
+CUT_OFF = "the attempt ended before the tool did"
+"""The error of a call that was under way when its attempt ended: what it did is not known."""
+
+
 class ToolCall(Frozen):
     """One call that went through the binding, in the order of arrival."""
 
@@ -154,3 +158,13 @@ class Grade(Frozen):
     grader: str
     grader_version: str
     details: JsonObject = Field(default_factory=dict)
+    """What else is known. `scores`, where a benchmark gives several: name -> number, and a cell shows the
+    mean of each."""
+
+    @property
+    def scores(self) -> Mapping[str, float]:
+        """The named scores among the details; none where the benchmark has but one."""
+        named = self.details.get("scores")
+        if not isinstance(named, Mapping):
+            return {}
+        return {name: float(value) for name, value in named.items() if isinstance(value, int | float)}

@@ -1,4 +1,4 @@
-"""The worker's side: runs attempts that the engine starts."""
+"""The worker's side: runs attempts that the engine starts, or holds a benchmark."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from atp.protocol.runner import AgentRunner, RunContext
 from atp.protocol.spans import Instrument, SpanHandle
 from atp.protocol.status import ErrorInfo
 from atp.protocol.trace import TaskTrace
+from atp.worker.benchmark_host import BenchmarkHost
 from atp.worker.factories import own_agent
 from atp.worker.frames import Lane
 from atp.worker.link import Link, Message
 from atp.worker.loading import load
-from atp.worker.messages import Outcome, StartAttempt
+from atp.worker.messages import BENCHMARK_REQUESTS, Outcome, StartAttempt
 from atp.worker.spans import SpanSender
 from monitor.recorder import SpanRecorder
 from monitor.task_messages import answered, asked
@@ -47,11 +48,13 @@ class WorkerHost:
         self._background: set[asyncio.Task[None]] = set()
         self._link: Link
         self._spans: SpanSender
+        self._benchmark: BenchmarkHost
 
     def attach(self, link: Link) -> None:
         """Say hello over the link and start the heartbeat."""
         self._link = link
         self._spans = SpanSender(link)
+        self._benchmark = BenchmarkHost(link)
         link.send(Lane.CONTROL, {"type": "hello", **self._hello})
         self._keep(asyncio.create_task(self._beat()))
 
@@ -67,6 +70,8 @@ class WorkerHost:
                 task_to_cancel = self._attempts.get(message["run_id"])
                 if task_to_cancel is not None:
                     task_to_cancel.cancel()
+            case request if request in BENCHMARK_REQUESTS:
+                self._benchmark.received(message)
             case "stop":
                 self._keep(asyncio.create_task(self._stop()))
             case unknown:
@@ -76,6 +81,7 @@ class WorkerHost:
         """See `LinkHandler.lost`."""
         for task in (*self._attempts.values(), *self._background):
             task.cancel()
+        self._benchmark.lost()
         self._on_lost()
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -13,6 +13,15 @@
 | `spans`   | worker | span    | bodies, starts and ends of some `runs` (request); the reply acknowledges |
 | `reply`   | both   | as sent | the answer to a request                                            |
 | `stop`    | engine | control | end when no attempt is running                                     |
+| `begin`   | engine | call    | factory and options: make a benchmark's own side (request)         |
+| `open`    | engine | call    | a task, and a name for its environment (request); the reply describes it |
+| `execute` | engine | call    | a tool call (request); the reply has `value` or `error`            |
+| `turn`    | engine | call    | what the agent said, or null to open (request); the reply has `turn` |
+| `close`   | engine | call    | an environment's name (request); its running calls are cancelled   |
+| `grade`   | engine | call    | a task and a trace (request); the reply has `grade`                |
+
+The last six go to a worker that holds a benchmark, which runs no attempts. Each of their replies has
+`failure`, a `Failure` or null.
 
 An outcome does not wait for the acknowledgement of the spans before it: the engine stores the end of
 an attempt in the order in which things came, and never as complete when one of its spans was refused.
@@ -28,11 +37,22 @@ from pydantic import JsonValue
 from atp.protocol.base import Frozen
 from atp.protocol.cards import FactorySource
 from atp.protocol.environment import ToolSpec
+from atp.protocol.errors import (
+    AgentError,
+    AtpError,
+    BenchmarkError,
+    Fault,
+    InfrastructureError,
+    UsageError,
+)
 from atp.protocol.model import Dialect, Limits, ModelEndpoint, Sampling
 from atp.protocol.spans import ParentSource, SpanEnd, SpanEvent, SpanKind, SpanStart, SpanStatus
 from atp.protocol.status import ErrorInfo
 from atp.protocol.task import AgentTask
 from atp.protocol.trace import TaskTrace
+
+BENCHMARK_REQUESTS = frozenset({"begin", "open", "execute", "turn", "close", "grade"})
+"""What is asked of a worker that holds a benchmark."""
 
 
 class WireEndpoint(Frozen):
@@ -95,6 +115,39 @@ class Outcome(Frozen):
     """Seconds the runner ran."""
     recorder_failures: int = 0
     """How often the recorder could not record something; the root span says what."""
+
+
+class Failure(Frozen):
+    """Why a benchmark in a worker could not do what it was asked."""
+
+    message: str
+    kind: str | None = None
+    """The exception's class where it is none of ours."""
+    fault: Fault
+
+    @classmethod
+    def of(cls, error: Exception) -> Failure:
+        """Describe what was raised."""
+        if isinstance(error, AtpError):
+            return cls(message=error.message, fault=error.fault)
+        return cls(message=str(error), kind=type(error).__name__, fault=Fault.BENCHMARK)
+
+    def error(self, what: str) -> AtpError:
+        """The error of this side that says the same.
+
+        Args:
+            what: What was asked: `the grader`.
+        """
+        message = self.message if self.kind is None else f"{what} raised {self.kind}: {self.message}"
+        return _BY_FAULT[self.fault](message)
+
+
+_BY_FAULT: Mapping[Fault, type[AtpError]] = {
+    Fault.USER: UsageError,
+    Fault.AGENT: AgentError,
+    Fault.INFRASTRUCTURE: InfrastructureError,
+    Fault.BENCHMARK: BenchmarkError,
+}
 
 
 Packed = list[Any]

@@ -65,7 +65,8 @@ class Gsm8k(Benchmark):
             grader_version=self.grader_version,
             details={
                 "gold": normal(gold),
-                **{rule: {"extracted": found[rule], "score": float(right[rule])} for rule in found},
+                "scores": {rule: float(right[rule]) for rule in found},
+                "extracted": dict(found),
             },
         )
 

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from atp.engine import virtual_environment
-from atp.engine.virtual_environment import Recipe, python_in
+from atp.engine.hub.environment import recipe
+from atp.engine.virtual_environment import python_in
 from atp.protocol.cards import HubSource
 from atp.protocol.errors import AtpError, InfrastructureError, InvalidInput, NotReady
 from atp.protocol.hub_rows import RECEIPT, ROWS, Receipt
@@ -73,20 +74,6 @@ async def fetch(source: HubSource, folder: Path, command: str) -> None:
         library=said["library"],
     )
     (folder / RECEIPT).write_text(receipt.model_dump_json(indent=2) + "\n", encoding="utf-8")
-
-
-def recipe(command: str) -> Recipe:
-    """How the library's environment is made.
-
-    Args:
-        command: What makes it.
-    """
-    return Recipe(
-        name="hub-datasets",
-        owner="the reader of hub data sets",
-        command=command,
-        requirements="atp/engine/hub/requirements.txt",
-    )
 
 
 def _endpoint() -> str:

@@ -202,6 +202,37 @@ def test_environments_are_listed_with_their_packages() -> None:
     assert own["packages"]["agent-task-protocol"] == __version__
 
 
+def test_environments_of_benchmarks_and_of_the_hubs_reader_are_listed_too(tmp_path: Path) -> None:
+    rows = atp_json("env", "list", ATP_HOME=str(tmp_path))["environments"]
+    assert [(row["name"], row["kind"], row["harness"]) for row in rows] == [
+        ("thinloop", "harness", "thinloop"),
+        ("outpost", "benchmark", None),
+    ]
+    for name, kind in (("agentdojo", "benchmark"), ("hub-datasets", "reader"), ("langgraph", "harness")):
+        removed = atp_json("env", "remove", name, ATP_HOME=str(tmp_path))
+        assert (removed["name"], removed["kind"], removed["removed"]) == (name, kind, [])
+
+
+def test_an_environment_that_nobody_has_is_answered_with_the_nearest() -> None:
+    run = atp("env", "create", "agentdoj")
+    assert run.returncode == 2
+    assert "nothing that has an environment is called 'agentdoj' (nearest: agentdojo" in run.stderr
+
+
+def test_a_benchmark_without_its_environment_says_the_command(tmp_path: Path) -> None:
+    row = _named(atp_json("list", "benchmarks", ATP_HOME=str(tmp_path))["benchmarks"], "agentdojo")
+    assert (row["ready"], row["missing"]) == (False, "atp env create agentdojo")
+    found = atp_json("resolve", "agentdojo", "thinloop", "scripted/noop", exit_code=3, ATP_HOME=str(tmp_path))
+    assert found["problems"] == [
+        "benchmark 'agentdojo' has no environment yet; type: atp env create agentdojo"
+    ]
+
+
+def test_an_answer_is_graded_by_a_benchmark_in_a_worker() -> None:
+    graded = atp_json("score", "outpost", "ledger-000", "--answer", "x")
+    assert (graded["score"], graded["grader"]) == (0.0, "ledger")
+
+
 def test_an_answer_is_graded_without_an_agent(tmp_path: Path) -> None:
     tasks = tmp_path / "tasks.jsonl"
     tasks.write_text(

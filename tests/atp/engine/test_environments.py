@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -101,6 +102,31 @@ def test_the_adapters_own_distribution_is_brought_along(
     info = asyncio.run(environments.create(card))
     assert environments.packages(info.python)["atp-test-plugin"] == "0.1"
     subprocess.run([info.python, "-P", "-c", "import thinloop, ledger, agent_task_protocol"], check=True)
+
+
+def test_another_pin_of_a_benchmark_is_another_definition() -> None:
+    card = registry.benchmark("agentdojo").card
+    pinned = Path(environments.__file__).parents[2] / "adapters/benchmarks/agentdojo/requirements.txt"
+    assert environments.pins(card) == hashlib.sha256(pinned.read_bytes()).hexdigest()
+    assert environments.pins(registry.benchmark("ledger").card) is None
+
+
+def test_a_benchmark_that_lives_in_the_engine_needs_no_environment() -> None:
+    card = registry.benchmark("ledger").card
+    assert environments.python_for(card) == Path(sys.executable)
+
+
+def test_a_benchmarks_missing_environment_is_named_with_its_command_wherever_it_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATP_HOME", str(tmp_path))
+    missing = "benchmark 'agentdojo' has no environment yet; type: atp env create agentdojo"
+    with pytest.raises(NotReady, match=missing):
+        environments.python_for(registry.benchmark("agentdojo").card)
+    with pytest.raises(NotReady, match=missing):
+        registry.benchmark("agentdojo").load(None)
+    pairing = registry.resolve("agentdojo", "thinloop", "scripted/oracle")
+    assert pairing.problems == (missing,)
 
 
 def test_pins_without_digests_are_refused_and_leave_nothing(

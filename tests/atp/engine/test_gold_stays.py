@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from atp import registry
-from atp.engine import datasets, workers
+from atp.engine import datasets, environments, workers
 from atp.engine.home import home
 from atp.protocol.benchmark import Benchmark
 from atp.protocol.cards import HubSource
@@ -136,6 +136,7 @@ async def test_altered_gold_changes_nothing_that_the_harness_side_receives(
         request.getfixturevalue("gsm8k_hub")
     if data is not None:
         await datasets.get(data)
+    await environments.create(registry.benchmark(name).card)
     before, first = await harness_side(lab, name, asked, monkeypatch)
     monkeypatch.setattr(kind, "load", load)
     after, second = await harness_side(lab, name, asked, monkeypatch)

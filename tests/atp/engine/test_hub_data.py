@@ -11,7 +11,7 @@ import pytest
 
 from atp.engine import datasets
 from atp.engine.datasets import DataInfo
-from atp.engine.hub.fetch import recipe
+from atp.engine.hub.environment import recipe
 from atp.engine.virtual_environment import make, python_in
 from atp.protocol.cards import HubSource
 from atp.protocol.errors import InfrastructureError, InvalidInput, NotReady

@@ -68,8 +68,8 @@ async def test_the_strict_rule_is_the_score_and_both_are_reported(tasks: Sequenc
     assert verdict.reason == "strict: no number found; flexible: $18. is right"
     assert verdict.details == {
         "gold": "18",
-        "strict": {"extracted": None, "score": 0.0},
-        "flexible": {"extracted": "$18.", "score": 1.0},
+        "scores": {"strict": 0.0, "flexible": 1.0},
+        "extracted": {"strict": None, "flexible": "$18."},
     }
 
 
