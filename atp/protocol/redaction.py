@@ -5,7 +5,8 @@ secret variables of this process hold. It is asked wherever something is stored,
 model and tools exchange is never changed. `docs/secrets.md` says what is found and what is not.
 
 Nearly all text holds nothing, so the first question is a cheap one, `suspects`: searches that leap from one
-rare letter to the next (`perf/redaction.py` measures them). Standard library only: the filter of a worker's log runs wherever ATP does.
+rare letter to the next (`perf/redaction.py` measures them). Standard library only: the filter of a
+worker's log needs nothing else.
 """
 
 from __future__ import annotations
