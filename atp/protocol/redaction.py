@@ -4,8 +4,9 @@ By name (`atp.protocol.secret_names`), by shape (`atp.protocol.secret_shapes`), 
 secret variables of this process hold. It is asked wherever something is stored, logged or shown; what
 model and tools exchange is never changed. `docs/secrets.md` says what is found and what is not.
 
-Nearly all text holds nothing, so the first question is a cheap one, `suspects`: about 10 microseconds for
-a kilobyte. Standard library only: the filter of a worker's log runs wherever ATP does.
+Nearly all text holds nothing, so the first question is a cheap one, `suspects`: searches that leap from one
+rare letter to the next (`perf/redaction.py` measures them). Standard library only: the filter of a
+worker's log needs nothing else.
 """
 
 from __future__ import annotations
