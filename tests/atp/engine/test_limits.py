@@ -57,6 +57,8 @@ WAYS = (
     Way("thinloop", tries=1),
 )
 EACH_WAY = pytest.mark.parametrize("way", WAYS, ids=str)
+_imported: set[str] = set()
+"""Harnesses that have run in this process."""
 EACH_WAY_THAT_REPEATS = pytest.mark.parametrize("way", [way for way in WAYS if way.tries > 1], ids=str)
 
 
@@ -85,8 +87,14 @@ async def attempt(
     respond: Callable[[ForeignRequest, int], ForeignReply],
     **options: Any,
 ) -> dict[str, Any]:
-    """One attempt at a task; in this process, since the SDKs are imported here once for all."""
+    """One attempt at a task; in this process, since the SDKs are imported here once for all: by an attempt
+    before the first one that counts, so that no deadline pays for it."""
     endpoint.respond = respond
+    if way.harness not in _imported:
+        _imported.add(way.harness)
+        await attempt(lab, endpoint, way, calling, limits=Limits(max_turns=1))
+        endpoint.requests.clear()
+        endpoint.respond = respond
     outcome = await lab.run(
         harness=way.harness,
         models=["openai/x"],
@@ -142,7 +150,7 @@ async def test_the_deadline_cuts_a_tool_off(lab: Lab, foreign_endpoint: ForeignE
         foreign_endpoint,
         way,
         lambda request, number: calling(request, number, "wait", '{"seconds": 60}'),
-        limits=Limits(deadline=1.5),
+        limits=Limits(deadline=3.0),
     )
     assert ended(shown) == ("limit", "deadline")
     assert len(foreign_endpoint.requests) == 1
@@ -158,7 +166,7 @@ async def test_the_deadline_cuts_a_model_call_off(
         foreign_endpoint,
         way,
         lambda request, number: calling(request, number) if number == 0 else ForeignReply(hang=True),
-        limits=Limits(deadline=1.5),
+        limits=Limits(deadline=3.0),
     )
     assert ended(shown) == ("limit", "deadline")
     assert len(foreign_endpoint.requests) == 2
@@ -179,8 +187,7 @@ async def test_the_model_timeout_is_that_of_a_try(
     assert ended(shown) == ("infra_error", "provider_error")
     assert len(foreign_endpoint.requests) == way.tries
     assert shown["score"] is None
-    # All of it was lost on the provider, but for setting the harness up.
-    assert shown["time_lost"] == pytest.approx(shown["elapsed"], abs=shown["elapsed"] - way.tries * 0.2)
+    assert way.tries * 0.2 <= shown["time_lost"] <= shown["elapsed"]
 
 
 @EACH_WAY
@@ -226,7 +233,7 @@ async def test_a_deadline_that_provider_errors_ate_says_nothing_of_the_agent(
             return ForeignReply(body=error, status=503, headers={"retry-after": "30"})
         return calling(request, number)
 
-    shown = await attempt(lab, foreign_endpoint, way, respond, limits=Limits(deadline=1.5))
+    shown = await attempt(lab, foreign_endpoint, way, respond, limits=Limits(deadline=3.0))
     assert ended(shown) == ("infra_error", "provider_error")
     assert "failed tries of model calls took" in shown["error"]["message"]
     assert shown["score"] is None
