@@ -1,4 +1,4 @@
-"""`-f EXPERIMENT.yaml`: options of a command out of a file, behind those of the command line."""
+"""Commands with the options of a run: typed, or out of a file (`-f EXPERIMENT.yaml`) behind what is typed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Concatenate, ParamSpec
+from typing import Annotated, Any
 
 import typer
 
 from atp.cli.options import Settings
 from atp.cli.output import note
+from atp.cli.run_options import DECLARED, as_fields
 from atp.protocol.errors import InvalidInput
-
-P = ParamSpec("P")
 
 _NEEDED = {"benchmark": "-b", "harness": "-H", "model": "-m"}
 _TASKS = frozenset({"count", "everything", "task"})
@@ -23,29 +22,54 @@ _ADDED = "option"
 """Added to each other key by key; everything else is taken whole, from one place."""
 
 
-def with_experiment_file(
-    function: Callable[Concatenate[Settings, P], None],
-) -> Callable[Concatenate[Settings, P], None]:
-    """Give a command the option `-f`; it gets its options as if all stood on the command line.
+def with_run_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a run and `-f`; behind the settings it gets them all, as fields of
+    `RunOptions`.
 
     Raises:
         InvalidInput: The file breaks its rules; or no benchmark, harness or model is given at all.
     """
-    own = inspect.signature(function, eval_str=True)
-    parameters = [*own.parameters.values(), _FILE, _CONTEXT]
 
     @functools.wraps(function)
-    def run(settings: Settings, /, *args: P.args, **given: P.kwargs) -> None:
-        file, context = given.pop(_FILE.name), given.pop(_CONTEXT.name)
+    def run(settings: Settings, **given: Any) -> None:
+        file, context, asked = given.pop(_FILE.name), given.pop(_CONTEXT.name), _declared(given)
         if file is not None:
-            typed = {name: value for name, value in given.items() if _was_typed(context, name)}
-            given.update(_from_file(settings, file, typed))  # type: ignore[arg-type]  # by the signature
+            typed = {name: value for name, value in asked.items() if _was_typed(context, name)}
+            asked |= _from_file(settings, file, typed)
         for name, letter in _NEEDED.items():
-            if not given[name]:
+            if not asked[name]:
                 raise InvalidInput(f"no {name}: give {letter}, or `{name}` in a file (-f EXPERIMENT.yaml)")
-        function(settings, *args, **given)
+        function(settings, as_fields(asked), **given)
 
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # see `command`
+    return _with_parameters(run, function, _FILE)
+
+
+def with_typed_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a run; behind the settings it gets those that were typed, as fields of
+    `RunOptions`."""
+
+    @functools.wraps(function)
+    def run(settings: Settings, **given: Any) -> None:
+        context, asked = given.pop(_CONTEXT.name), _declared(given)
+        typed = {name: value for name, value in asked.items() if _was_typed(context, name)}
+        function(settings, as_fields(typed), **given)
+
+    return _with_parameters(run, function)
+
+
+def _declared(given: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of a run out of what a command was given."""
+    return {parameter.name: given.pop(parameter.name) for parameter in DECLARED}
+
+
+def _with_parameters(
+    run: Callable[..., None], function: Callable[..., None], *more: inspect.Parameter
+) -> Callable[..., None]:
+    own = inspect.signature(function, eval_str=True)
+    settings, _, *others = own.parameters.values()
+    run.__signature__ = own.replace(  # type: ignore[attr-defined]  # see `command`
+        parameters=[settings, *others, *DECLARED, *more, _CONTEXT]
+    )
     return run
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atp.cli.experiment_options import with_experiment_file
-from atp.cli.options import Option, Settings, command, options_by_owner
+from atp.cli.experiment_options import with_run_options, with_typed_options
+from atp.cli.options import Settings, command
 from atp.cli.output import note, print_facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -19,81 +18,13 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 MISSING_SCORES = 1
 
-Concurrency = Annotated[int, typer.Option("-c", "--concurrency", min=1, help="Attempts at once.")]
-Workers = Annotated[int, typer.Option("--workers", min=0, help="Worker processes; 0: in this process.")]
-Retries = Annotated[int, typer.Option("--retries", min=0, help="Further tries after faults that may pass.")]
-Budget = Annotated[
-    float | None, typer.Option("--budget", min=0, help="USD of the experiment; free to change on resume.")
-]
-Python = Annotated[
-    Path | None, typer.Option("--python", metavar="PATH", help="Run the harness on this interpreter.")
-]
-
 
 @command
-@with_experiment_file
+@with_run_options
 def run(
     settings: Settings,
-    benchmark: Annotated[
-        list[str] | None, typer.Option("-b", "--benchmark", metavar="BENCHMARK", help="Or file:TASKS.jsonl.")
-    ] = None,
-    harness: Annotated[list[str] | None, typer.Option("-H", "--harness", metavar="HARNESS")] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option("-m", "--model", metavar="MODEL", help="provider/model, or scripted/NAME."),
-    ] = None,
-    count: Annotated[int, typer.Option("-n", min=1, help="Tasks, sampled without replacement.")] = 40,
-    everything: Annotated[bool, typer.Option("--all", help="All tasks.")] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Of the sample.")] = 0,
-    task: Annotated[
-        list[str] | None, typer.Option("--task", metavar="ID", help="This task, no sample.")
-    ] = None,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Slots for each task.")] = 1,
-    concurrency: Concurrency = 8,
-    workers: Workers = 1,
-    python: Python = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", metavar="URL", help="Of an OpenAI-compatible server.")
-    ] = None,
-    user_model: Annotated[
-        str | None,
-        typer.Option("--user-model", metavar="MODEL", help="Plays the user of a conversation."),
-    ] = None,
-    user_base_url: Annotated[
-        str | None,
-        typer.Option("--user-base-url", metavar="URL", help="Of its server. [default: --base-url]"),
-    ] = None,
-    max_turns: Annotated[
-        int | None, typer.Option("--max-turns", min=1, help="Model calls of an attempt.")
-    ] = None,
-    deadline: Annotated[
-        float | None, typer.Option("--deadline", min=0.001, help="Seconds of an attempt. [default: 1800]")
-    ] = None,
-    model_timeout: Annotated[
-        float | None, typer.Option("--model-timeout", min=0.001, help="Seconds of one try of a model call.")
-    ] = None,
-    max_output_tokens: Annotated[
-        int | None, typer.Option("--max-output-tokens", min=1, help="Of one reply.")
-    ] = None,
-    max_total_tokens: Annotated[
-        int | None, typer.Option("--max-total-tokens", min=1, help="Of an attempt.")
-    ] = None,
-    max_cost: Annotated[
-        float | None, typer.Option("--max-cost", min=0.000001, help="USD of an attempt.")
-    ] = None,
-    budget: Budget = None,
-    prices: Annotated[
-        Path | None, typer.Option("--prices", metavar="FILE", help="Prices of models, before the built-in.")
-    ] = None,
-    temperature: Annotated[
-        float | None, typer.Option("--temperature", min=0, help="[default: the provider's]")
-    ] = None,
-    retries: Retries = 2,
-    option: Option = None,
-    no_monitor: Annotated[
-        bool, typer.Option("--no-monitor", help="Run without an instrument; the result says so.")
-    ] = False,
-    name: Annotated[str | None, typer.Option("--name", help="A name for the experiment.")] = None,
+    asked: dict[str, Any],
+    *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run; start nothing.")] = False,
 ) -> None:
     """Run benchmarks through harnesses; exit 1 when a slot ends without a score."""
@@ -102,38 +33,9 @@ def run(
 
     from atp.engine.options import DEFAULT_DEADLINE, RunOptions
     from atp.engine.plan import plan
-    from atp.protocol.model import Limits, Sampling
 
-    options = RunOptions(
-        benchmarks=tuple(dict.fromkeys(benchmark or ())),
-        harnesses=tuple(dict.fromkeys(harness or ())),
-        models=tuple(dict.fromkeys(model or ())),
-        count=None if everything else count,
-        seed=seed,
-        tasks=tuple(task or ()),
-        repeats=repeats,
-        sampling=Sampling(temperature=temperature, max_output_tokens=max_output_tokens),
-        limits=Limits(
-            max_turns=max_turns,
-            deadline=DEFAULT_DEADLINE if deadline is None else deadline,
-            model_timeout=model_timeout,
-            max_total_tokens=max_total_tokens,
-            max_cost=max_cost,
-        ),
-        base_url=base_url,
-        user_model=user_model,
-        user_base_url=user_base_url,
-        monitored=not no_monitor,
-        name=name,
-        concurrency=concurrency,
-        workers=workers,
-        python=python,
-        prices=prices,
-        budget=budget,
-        retries=retries,
-        **options_by_owner(option or [], ("benchmark", "harness")),
-    )
-    planned = plan(options, os.environ, settings.db)
+    asked.setdefault("limits", {}).setdefault("deadline", DEFAULT_DEADLINE)
+    planned = plan(RunOptions.model_validate(asked), os.environ, settings.db)
     if dry_run:
         _print_plan(settings, planned)
         return
@@ -141,36 +43,30 @@ def run(
 
 
 @command
+@with_typed_options
 def resume(
     settings: Settings,
+    typed: dict[str, Any],
+    *,
     experiment: Annotated[
         str | None,
         typer.Argument(metavar="[EXPERIMENT]", help="Id, beginning of it, or name. [default: the newest]"),
     ] = None,
-    concurrency: Concurrency = 8,
-    workers: Workers = 1,
-    python: Python = None,
-    retries: Retries = 2,
-    budget: Budget = None,
-    option: Annotated[
-        list[str] | None,
+    allow_drift: Annotated[
+        bool,
         typer.Option(
-            "-o", metavar="WHOSE.KEY=V", help="A secret the experiment began with; it is not stored."
+            "--allow-drift", help="Go on although something has changed; its cells are marked as mixed."
         ),
-    ] = None,
+    ] = False,
 ) -> None:
-    """Grade what is ungraded, and run the slots that have no gradable attempt."""
+    """Grade what is ungraded, and run the slots that have no gradable attempt.
+
+    What can change an outcome has to be what it was: an option that is given is held against the one the
+    experiment began with. A secret among the options is not stored and has to be given again.
+    """
     import asyncio
 
-    pace = {
-        "concurrency": concurrency,
-        "workers": workers,
-        "python": python,
-        "retries": retries,
-        "budget": budget,
-        **options_by_owner(option or [], ("benchmark", "harness")),
-    }
-    asyncio.run(_resume(settings, experiment, pace))
+    asyncio.run(_resume(settings, experiment, typed, allow_drift))
 
 
 async def _start(settings: Settings, planned: Plan) -> None:
@@ -185,7 +81,7 @@ async def _start(settings: Settings, planned: Plan) -> None:
     _conclude(settings, planned.experiment.id, was_interrupted)
 
 
-async def _resume(settings: Settings, ref: str | None, pace: dict[str, Any]) -> None:
+async def _resume(settings: Settings, ref: str | None, changes: dict[str, Any], allow_drift: bool) -> None:
     from atp.cli.progress import watching
     from atp.engine.experiment import resume as resume_experiment
     from atp.store.store import Store
@@ -194,7 +90,9 @@ async def _resume(settings: Settings, ref: str | None, pace: dict[str, Any]) -> 
     with Store.open(settings.db, readonly=True) as reader:
         ref = reader.experiment(ref).id  # a database that is not there is not made by asking for it
     with Store.open(settings.db) as store, watching(settings, None) as events:
-        experiment_id = await resume_experiment(store, ref, pace, events, on_start)
+        experiment_id = await resume_experiment(
+            store, ref, changes, events, on_start, allow_drift=allow_drift
+        )
     _conclude(settings, experiment_id, was_interrupted)
 
 

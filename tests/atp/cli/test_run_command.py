@@ -244,3 +244,21 @@ def test_after_a_kill_of_the_engine_nothing_of_it_is_left_and_resume_goes_on_at_
     for attempt in after["attempts"]:
         if before.get(attempt["run_id"], attempt)["status"] == "running":
             assert attempt["status"] == "interrupted"  # it is kept, and its slot was tried again
+
+
+def test_a_resume_with_something_else_is_refused_by_name_and_goes_on_where_it_is_allowed(atp: Shell) -> None:
+    # A worker that exits leaves the slot without a gradable attempt.
+    begun = atp.json("run", *PAIR, "-m", "scripted/oracle", "-n", "1", "--retries", "0", code=0)
+    assert begun["cells"][0]["graded"] == 1
+    begun = atp.json(
+        *("run", *PAIR, "-m", "scripted/oracle", "-n", "1", "--retries", "0", "-o", "harness.exit=7"), code=1
+    )
+    again = ("resume", begun["experiment"], "--retries", "0")
+    assert [atp(*again, *other)[0] for other in (("--seed", "5"), ("-m", "scripted/noop"))] == [2, 2]
+    code, _, err = atp(*again, "--max-turns", "3")
+    assert (code, "options.limits.max_turns: was nothing, is 3" in err) == (3, True)
+    assert atp.json("results", begun["experiment"], code=1)["attempts"] == begun["attempts"]
+    same = atp.json(*again, "-n", "1", "-c", "2", code=1)
+    assert (len(same["attempts"]), same["cells"][0]["mixed"]) == (2, False)
+    other = atp.json(*again, "--max-turns", "3", "--allow-drift", code=1)
+    assert (len(other["attempts"]), other["cells"][0]["mixed"]) == (3, True)
