@@ -103,8 +103,8 @@ CONVERSATIONS = (
     _probe(
         "parallel",
         _calls(
-            _call("pause", "call_slow", seconds=0.05, token="slow token"),
-            _call("pause", "call_quick", seconds=0.0, token="quick token"),
+            _call("pause", "call_slow", seconds=0.05, word="slow"),
+            _call("pause", "call_quick", seconds=0.0, word="quick"),
             _call("echo", "call_same_1", text="the same"),
             _call("echo", "call_same_2", text="the same"),
             text="Four things at once.",
@@ -150,11 +150,11 @@ ENDLESS = _probe(
 SPENDS = _probe(
     "spends",
     _calls(_call("echo", "call_first", text="first"), tokens=600),
-    _calls(_call("pause", "call_beyond", seconds=FOREVER, token="never"), tokens=600),
+    _calls(_call("pause", "call_beyond", seconds=FOREVER, word="never"), tokens=600),
     _says("Over."),
 )
 WAITS = _probe(
-    "waits", _calls(_call("pause", "call_waits", seconds=FOREVER, token="never"), tokens=2), _says("Over.")
+    "waits", _calls(_call("pause", "call_waits", seconds=FOREVER, word="never"), tokens=2), _says("Over.")
 )
 BOUNDED = (ENDLESS, SPENDS, WAITS)
 """Run under limits; the last is cancelled."""

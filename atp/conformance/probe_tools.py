@@ -82,10 +82,10 @@ FETCH = _tool("fetch", "Give a page.", {"page": {"type": "string", "enum": ["emp
 REFUSE = _tool("refuse", "Fail: what is asked for is locked.", {"what": {"type": "string"}}, "what")
 PAUSE = _tool(
     "pause",
-    "Take this many seconds, then give back the token.",
-    {"seconds": {"type": "number"}, "token": {"type": "string"}},
+    "Take this many seconds, then give back the word.",
+    {"seconds": {"type": "number"}, "word": {"type": "string"}},
     "seconds",
-    "token",
+    "word",
 )
 
 TOOLS = (BOOK, LOCATE, ECHO, FETCH, REFUSE, PAUSE)
@@ -106,7 +106,7 @@ async def execute(name: str, arguments: dict[str, Any]) -> JsonValue:
             raise ToolFailed(f"the {arguments['what']} is locked (code 7)")
         case "pause":
             await asyncio.sleep(arguments["seconds"])
-            return str(arguments["token"])
+            return str(arguments["word"])
         case _:
             return {"done": name, "with": arguments}
 

@@ -80,7 +80,7 @@ class BrokenConversation(ThinLoopConversation):
         function, call_id = call["function"], call["id"]
         content: str | None = None
         if self._breaks == "a lost call" and call_id == "call_quick":
-            content = "quick token"
+            content = "quick"
         elif self._breaks == "a call without id":
             content = (await self._binding.call(function["name"], json.loads(function["arguments"]))).text
         elif self._breaks == "defaults filled in" and function["name"] == "book":
