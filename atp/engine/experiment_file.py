@@ -69,6 +69,12 @@ class ExperimentFile(Frozen):
     """Of one reply."""
     max_total_tokens: int | None = Field(default=None, ge=1)
     """Of an attempt."""
+    max_cost: float | None = Field(default=None, ge=0.000001)
+    """USD of an attempt."""
+    budget: float | None = Field(default=None, ge=0.000001)
+    """USD of the experiment."""
+    prices: str | None = None
+    """Path of a file with prices of models, looked up before the built-in ones."""
     temperature: float | None = Field(default=None, ge=0)
     retries: int | None = Field(default=None, ge=0)
     """Further tries after faults that may pass."""
@@ -104,8 +110,7 @@ class ExperimentFile(Frozen):
     def arguments(self) -> dict[str, Any]:
         """What the file gives, by the names of the parameters of the command and as it takes them."""
         given = self.model_dump(exclude_none=True)
-        if self.python is not None:
-            given["python"] = Path(self.python)
+        given.update({name: Path(given[name]) for name in ("python", "prices") if name in given})
         if self.option is not None:
             given["option"] = [f"{key}={_text(value)}" for key, value in self.option.items()]
         return given
