@@ -71,7 +71,7 @@ class ExperimentFile(Frozen):
     """Of an attempt."""
     max_cost: float | None = Field(default=None, ge=0.000001)
     """USD of an attempt."""
-    budget: float | None = Field(default=None, ge=0.000001)
+    budget: float | None = Field(default=None, ge=0)
     """USD of the experiment."""
     prices: str | None = None
     """Path of a file with prices of models, looked up before the built-in ones."""
