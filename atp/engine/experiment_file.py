@@ -74,7 +74,7 @@ class ExperimentFile(Frozen):
     budget: float | None = Field(default=None, ge=0)
     """USD of the experiment."""
     prices: str | None = None
-    """File of prices, which go before the built-in ones."""
+    """Path of a file with prices of models, looked up before the built-in ones."""
     temperature: float | None = Field(default=None, ge=0)
     retries: int | None = Field(default=None, ge=0)
     """Further tries after faults that may pass."""

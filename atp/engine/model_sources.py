@@ -93,22 +93,29 @@ class ReplaySource:
         endpoint: The running endpoint process.
         recordings: Of the cell.
         model: A replay.
+        idiom: How the harness wants things said: by it the endpoint knows its replies again.
         dialect: The wire format.
     """
 
     def __init__(
-        self, endpoint: ScriptedEndpoint, recordings: Recordings, model: ModelRef, dialect: Dialect
+        self,
+        endpoint: ScriptedEndpoint,
+        recordings: Recordings,
+        model: ModelRef,
+        idiom: str,
+        dialect: Dialect,
     ) -> None:
         self._endpoint = endpoint
         self._recordings = recordings
         self._model = model
+        self._idiom = idiom
         self._dialect = dialect
 
     async def open(self, run_id: str, task: TaskInput, repeat: int) -> ModelSession:
         """See `ModelSource.open`."""
         slot = SlotKey(task.task_id, repeat)
         policy = await asyncio.to_thread(lambda: replay_policy(self._recordings.recording(slot)))
-        session = await self._endpoint.open(run_id, policy=policy)
+        session = await self._endpoint.open(run_id, policy=policy, idiom=self._idiom)
         return _ScriptedModelSession(session, session.model_endpoint(self._dialect, str(self._model)))
 
 

@@ -313,7 +313,7 @@ class Run:
         assert pairing.dialect is not None  # a ready pairing has one
         if endpoint is not None and pairing.model.replayed is not None:
             stored = Recordings(self._store, pairing.model, pairing.benchmark_name, pairing.harness.name)
-            return ReplaySource(endpoint, stored, pairing.model, pairing.dialect)
+            return ReplaySource(endpoint, stored, pairing.model, pairing.harness.idiom, pairing.dialect)
         if endpoint is not None and pairing.model.simulated:
             return ScriptedSource(endpoint, pairing.model, pairing.harness.idiom, pairing.dialect)
         return ProviderSource(

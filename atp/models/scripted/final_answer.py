@@ -20,6 +20,7 @@ Messages of one role that follow each other are joined by a newline.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -70,6 +71,14 @@ class FinalAnswer:
         )
         finish = None if step.finish_reason is FinishReason.STOP else step.finish_reason
         return replace(step, text=None, tool_calls=(call,), finish_reason=finish)
+
+    def plain(self, step: Step) -> Step:
+        """Calls of `final_answer` as text."""
+        answers = [_answer(_read(call.arguments)) for call in step.tool_calls if call.name == FINAL_ANSWER]
+        if not answers:
+            return step
+        others = tuple(call for call in step.tool_calls if call.name != FINAL_ANSWER)
+        return replace(step, text="\n".join([*filter(None, [step.text]), *answers]), tool_calls=others)
 
 
 def _heard(messages: Sequence[Message]) -> Iterator[Message]:
@@ -132,6 +141,13 @@ def _calls(written: str) -> list[tuple[StepCall, object]] | None:
 
 def _arguments(value: object) -> str:
     return value if isinstance(value, str) else wire_arguments(value)  # type: ignore[arg-type]  # a literal
+
+
+def _read(arguments: str) -> object:
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
 
 
 def _answer(arguments: object) -> str:

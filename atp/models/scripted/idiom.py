@@ -25,6 +25,9 @@ class Idiom(Protocol):
     def say(self, step: Step, view: RequestView) -> Step:
         """A plain step as the harness understands it; `view` is the request as it came."""
 
+    def plain(self, step: Step) -> Step:
+        """A step that the harness understands, in the plain form."""
+
 
 class Plain:
     """Tool calls are tool calls and text is text."""
@@ -34,6 +37,10 @@ class Plain:
         return view
 
     def say(self, step: Step, view: RequestView) -> Step:
+        """The step as it is."""
+        return step
+
+    def plain(self, step: Step) -> Step:
         """The step as it is."""
         return step
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol, TypeAlias
+from typing import Annotated, ClassVar, Literal, Protocol, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -37,7 +37,11 @@ DONE_SENTENCE = "Everything that was asked for has been done."
 
 
 class Policy(Protocol):
-    """Decides the reply to a request, given in the plain idiom."""
+    """Decides the reply to a request."""
+
+    verbatim: ClassVar[bool]
+    """Whether it hears and says things in the harness's own way; else requests and replies are in the
+    plain idiom."""
 
     def step(self, view: RequestView) -> Step:
         """The reply.
@@ -54,6 +58,8 @@ class Oracle:
     How far it has come is the number of calls the request holds results for. A user who speaks
     on after the last output hears the outputs again: the last reply is the answer.
     """
+
+    verbatim: ClassVar[bool] = False
 
     actions: Sequence[ExpectedAction]
     outputs: Sequence[str]
@@ -82,6 +88,8 @@ class Oracle:
 class Noop:
     """Says `NOOP_SENTENCE` whatever it is asked."""
 
+    verbatim: ClassVar[bool] = False
+
     def step(self, view: RequestView) -> Step:
         """See `Policy.step`."""
         return Step(text=NOOP_SENTENCE)
@@ -90,6 +98,8 @@ class Noop:
 @dataclass(frozen=True, slots=True)
 class Scripted:
     """Follows the steps of a script; the position is the number of replies the request holds."""
+
+    verbatim: ClassVar[bool] = False
 
     steps: Sequence[ScriptStep]
     call_prefix: str
@@ -218,8 +228,7 @@ def policy_for(ref: ModelRef, task: TaskInput, script: Script | None = None) -> 
 
 
 def replay_policy(recording: Recording) -> JsonObject:
-    """What `ScriptedEndpoint.open` takes for one attempt that repeats a stored run. The session's idiom
-    is `plain`: replies are repeated and requests compared as the stored harness said and heard them.
+    """What `ScriptedEndpoint.open` takes for one attempt that repeats a stored run.
 
     Raises:
         InvalidInput: See `Replay`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from atp.models.scripted.recording import Recording, comparable, comparable_tool
 from atp.models.scripted.steps import Message, Refusal, RequestView, Step, StepCall, ToolOffer, wire_arguments
@@ -36,7 +36,8 @@ class _Turn:
 
 
 class Replay:
-    """Repeats a recording.
+    """Repeats a recording. Replies are repeated, and requests compared, as the stored harness heard and
+    said them: no idiom stands between.
 
     Args:
         recording: Of the run.
@@ -44,6 +45,8 @@ class Replay:
     Raises:
         InvalidInput: The run asked the same more than once and got different replies.
     """
+
+    verbatim: ClassVar[bool] = True
 
     def __init__(self, recording: Recording) -> None:
         messages = [comparable(message) for message in recording.messages]

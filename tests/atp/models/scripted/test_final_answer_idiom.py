@@ -191,3 +191,12 @@ def test_the_oracle_goes_through_its_calls_and_on_after_a_refused_one() -> None:
         '{"at":"sea"}',
         '{"answer":"blue"}',
     ]
+
+
+def test_an_answer_that_was_said_by_its_tool_is_text_in_the_plain_form() -> None:
+    call = StepCall("c1", "final_answer", '{"answer": "blue"}')
+    other = StepCall("c2", "look", "{}")
+    assert IDIOM.plain(Step(text="So:", tool_calls=(other, call))) == Step(
+        text="So:\nblue", tool_calls=(other,)
+    )
+    assert IDIOM.plain(Step(tool_calls=(other,))) == Step(tool_calls=(other,))
