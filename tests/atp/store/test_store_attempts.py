@@ -97,6 +97,8 @@ traces = st.builds(
     tool_calls=st.lists(tool_calls, max_size=3).map(tuple),
     usage=usages,
     cost=st.none() | st.floats(0, 1e9),
+    user_turns=st.none() | st.integers(0, 10_000),
+    user_usage=st.none() | usages,
     costs_of_others=st.dictionaries(text, st.none() | st.floats(0, 1e9), max_size=2),
     time_lost=st.none() | st.floats(0, 1e9),
     started_at=st.none() | moments,
