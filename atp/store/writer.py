@@ -171,20 +171,21 @@ class Writer:
             )
 
     def _run(self) -> None:
+        in_hand: Sequence[_Item] = ()
         try:
             with self._engine.connect() as connection:
-                while items := self._take():
-                    self._write(connection, items)
-                    self._settle(items)
+                while in_hand := self._take():
+                    self._write(connection, in_hand)
+                    self._settle(in_hand)
         except BaseException as error:
-            self._abandon(StoreError(f"the writer of {self._database.path} ended: {error!r}"))
+            self._abandon(StoreError(f"the writer of {self._database.path} ended: {error!r}"), in_hand)
             raise
 
-    def _abandon(self, error: StoreError) -> None:
+    def _abandon(self, error: StoreError, in_hand: Sequence[_Item]) -> None:
         """Nobody may wait for a thread that is gone."""
         with self._wake:
             self._closing = True
-            items, self._queue = self._queue, []
+            items, self._queue = [*in_hand, *self._queue], []
         for item in items:
             item.error = error
         self._settle(items)
