@@ -180,7 +180,6 @@ async def test_a_body_file_that_cannot_be_written_fails_only_its_own_record(
     assert results[1] is None
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_whoever_waits_for_a_writer_that_ends_is_told_also_of_what_it_had_in_hand(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +190,7 @@ async def test_whoever_waits_for_a_writer_that_ends_is_told_also_of_what_it_had_
         raise MemoryError("no more")
 
     monkeypatch.setattr(writer.Writer, "_write", ends)
+    monkeypatch.setattr(threading, "excepthook", lambda arguments: None)
     results = await asyncio.wait_for(
         asyncio.gather(
             *(store.record({}, [span_start("run-a", number)]) for number in range(3)), return_exceptions=True

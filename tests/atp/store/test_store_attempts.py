@@ -112,8 +112,6 @@ traces = st.builds(
         differences=st.lists(text, max_size=2).map(tuple),
     ),
     monitored=st.booleans(),
-    user_usage=st.none() | usages,
-    user_turns=st.none() | st.integers(0, 10_000),
     redacted=st.lists(st.sampled_from(["final_answer", "replies"]), max_size=2).map(tuple),
     error=st.none() | errors,
 )
