@@ -48,7 +48,7 @@ def test_calls_for_a_user_are_apart_from_the_agents_and_count_for_what_is_spent(
 
 def test_a_call_that_failed_costs_nothing_that_is_known() -> None:
     spending = spent(reply("x", ok=False, usage=False))
-    assert (spending.cost, spending.known) == (None, 0)
+    assert (spending.cost, spending.known) == (None, Decimal(0))
     assert not spending.unpriced
 
 
