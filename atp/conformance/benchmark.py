@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 from collections.abc import Mapping
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 from atp import registry
 from atp.conformance.benchmark_checks import BENCHMARK_CHECKS, BenchmarkCheck, BenchmarkSubject
 from atp.conformance.check import CheckResult, Report, result
 from atp.engine import datasets
+from atp.engine.benchmark_worker import benchmark_workers
 from atp.engine.sampling import sample
 from atp.protocol.benchmark import Benchmark
+from atp.protocol.redaction import Redactor
 
 SAMPLE = 3
 """Tasks that are played and graded."""
@@ -37,11 +41,12 @@ async def check_benchmark(
         UnknownName: No benchmark is called so.
         NotReady: Its data are missing; says the command that gets them.
     """
-    make = partial(made_benchmark, benchmark, options)
-    made = make()
-    tasks = await asyncio.to_thread(made.load, made.data)
-    subject = BenchmarkSubject(make, made, tasks, sample(tasks, count, seed))
-    return Report(made.card.name, tuple([await _apply(check, subject) for check in BENCHMARK_CHECKS]))
+    made, another = (made_benchmark(benchmark, options) for _ in range(2))
+    with tempfile.TemporaryDirectory(prefix="atp-conformance-") as logs:
+        async with benchmark_workers([made, another], Path(logs), Redactor.of_environment(os.environ)):
+            tasks = await asyncio.to_thread(made.load, made.data)
+            subject = BenchmarkSubject(made, another, tasks, sample(tasks, count, seed))
+            return Report(made.card.name, tuple([await _apply(check, subject) for check in BENCHMARK_CHECKS]))
 
 
 def made_benchmark(benchmark: str | type[Benchmark], options: Mapping[str, Any] | None) -> Benchmark:

@@ -28,9 +28,9 @@ TELLING = 24
 class BenchmarkSubject:
     """A benchmark, and what the checks look at."""
 
-    make: Callable[[], Benchmark]
-    """A new one, with its data."""
     benchmark: Benchmark
+    another: Benchmark
+    """Another one with the same options, which knows nothing of the first."""
     tasks: Sequence[TaskInput]
     """All of them."""
     sample: Sequence[TaskInput]
@@ -65,7 +65,7 @@ async def ids_stable(subject: BenchmarkSubject) -> AsyncIterator[str]:
     for task_id, times in Counter(ids).items():
         if times > 1:
             yield f"{times} tasks have the id {task_id!r}"
-    again = subject.make()
+    again = subject.another
     for first, second in zip(subject.tasks, await asyncio.to_thread(again.load, again.data), strict=False):
         if first != second:
             yield f"{first.task_id}: another load gives another task ({second.task_id})"
@@ -164,7 +164,7 @@ async def grade_repeatable(subject: BenchmarkSubject) -> AsyncIterator[str]:
     for task in subject.sample:
         trace = await silent(subject.benchmark, task)
         stored = TaskTrace.model_validate_json(trace.model_dump_json())
-        first, again = await grade(subject.benchmark, task, trace), await grade(subject.make(), task, stored)
+        first, again = await grade(subject.benchmark, task, trace), await grade(subject.another, task, stored)
         if first != again:
             yield f"{task.task_id}: {short(first)}, and then {short(again)}"
 

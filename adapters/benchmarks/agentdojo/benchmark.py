@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from adapters.benchmarks.agentdojo.card import CARD, GRADER_VERSION
-from adapters.benchmarks.agentdojo.choice import Choice
+from adapters.benchmarks.agentdojo.choice import Choice, Place
 from atp.protocol.cards import BenchmarkCard
+from atp.protocol.task import TaskInput
 from atp.protocol.worker_benchmark import WorkerBenchmark
+
+_DONE_BY_NOBODY = frozenset(f"user_task_{number}" for number in (5, 6, 8, 9, 10))
+"""Banking tasks that the package's own checks pass for an agent that does nothing; with an attack too."""
 
 
 class AgentDojo(WorkerBenchmark):
@@ -27,3 +31,8 @@ class AgentDojo(WorkerBenchmark):
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
         Choice.of(self.options)
+
+    def floor(self, task: TaskInput) -> float:
+        """1 where the official check finds nothing missing in what a silent agent leaves."""
+        place = Place.of(task.task_id)
+        return float(place.suite == "banking" and place.user in _DONE_BY_NOBODY)

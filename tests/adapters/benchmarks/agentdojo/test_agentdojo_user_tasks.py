@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from adapters.benchmarks.agentdojo.benchmark import AgentDojo
 from atp import registry
 from atp.engine.virtual_environment import ask
 from atp.protocol.errors import InvalidInput
-from atp.protocol.task import AgentTask
+from atp.protocol.task import AgentTask, TaskInput
 from tests.adapters.benchmarks.agentdojo.office import Office
 
 SHARED = pytest.mark.asyncio(loop_scope="module")
@@ -105,6 +106,9 @@ async def test_the_gold_calls_and_output_pass_all_97(there: Office, official: An
 async def test_silence_passes_exactly_what_it_officially_does(there: Office, official: Any) -> None:
     grades = await there.all_silent(official["silent"])
     assert {task_id: grade.passed for task_id, grade in grades.items()} == official["silent"]
-    assert [task_id for task_id, passes in official["silent"].items() if passes] == [
-        f"banking/user_task_{number}" for number in (5, 6, 8, 9, 10)
-    ]
+    floors = {task.task_id: AgentDojo().floor(task) for task in map(_named, official["silent"])}
+    assert floors == {task_id: float(passes) for task_id, passes in official["silent"].items()}
+
+
+def _named(task_id: str) -> TaskInput:
+    return TaskInput(task_id=task_id)
