@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from atp.cli.options import Option, Settings, command, options_by_owner
 from atp.cli.output import print_facts, print_json
+from atp.cli.run_options import BaseUrl, Python, UserBaseUrl, UserModel, Workers
 
 
 @command
@@ -17,21 +17,11 @@ def resolve(
     benchmark: Annotated[str, typer.Argument(metavar="BENCHMARK", help="A benchmark, or file:TASKS.jsonl.")],
     harness: Annotated[str, typer.Argument(metavar="HARNESS", help="A harness.")],
     model: Annotated[str, typer.Argument(metavar="MODEL", help="provider/model, or scripted/NAME.")],
-    python: Annotated[
-        Path | None, typer.Option("--python", metavar="PATH", help="Run the harness on this interpreter.")
-    ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=0, help="0: in this process, for debugging.")] = 1,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", metavar="URL", help="An OpenAI-compatible server.")
-    ] = None,
-    user_model: Annotated[
-        str | None,
-        typer.Option("--user-model", metavar="MODEL", help="Plays the user of a conversation."),
-    ] = None,
-    user_base_url: Annotated[
-        str | None,
-        typer.Option("--user-base-url", metavar="URL", help="Of its server. [default: --base-url]"),
-    ] = None,
+    python: Python = None,
+    workers: Workers = 1,
+    base_url: BaseUrl = None,
+    user_model: UserModel = None,
+    user_base_url: UserBaseUrl = None,
     option: Option = None,
 ) -> None:
     """Say what a benchmark, a harness and a model need to run together; exit 3 when something is missing."""

@@ -11,6 +11,22 @@ import typer
 
 from atp.cli.options import Option, options_by_owner
 
+Workers = Annotated[int, typer.Option("--workers", min=0, help="Worker processes; 0: in this process.")]
+Python = Annotated[
+    Path | None, typer.Option("--python", metavar="PATH", help="Run the harness on this interpreter.")
+]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", metavar="URL", help="Of an OpenAI-compatible server.")
+]
+UserModel = Annotated[
+    str | None,
+    typer.Option("--user-model", metavar="MODEL", help="Plays the user of a conversation."),
+]
+UserBaseUrl = Annotated[
+    str | None,
+    typer.Option("--user-base-url", metavar="URL", help="Of its server. [default: --base-url]"),
+]
+
 
 def _declared(
     benchmark: Annotated[
@@ -29,23 +45,11 @@ def _declared(
     ] = None,
     repeats: Annotated[int, typer.Option("--repeats", min=1, help="Slots for each task.")] = 1,
     concurrency: Annotated[int, typer.Option("-c", "--concurrency", min=1, help="Attempts at once.")] = 8,
-    workers: Annotated[
-        int, typer.Option("--workers", min=0, help="Worker processes; 0: in this process.")
-    ] = 1,
-    python: Annotated[
-        Path | None, typer.Option("--python", metavar="PATH", help="Run the harness on this interpreter.")
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", metavar="URL", help="Of an OpenAI-compatible server.")
-    ] = None,
-    user_model: Annotated[
-        str | None,
-        typer.Option("--user-model", metavar="MODEL", help="Plays the user of a conversation."),
-    ] = None,
-    user_base_url: Annotated[
-        str | None,
-        typer.Option("--user-base-url", metavar="URL", help="Of its server. [default: --base-url]"),
-    ] = None,
+    workers: Workers = 1,
+    python: Python = None,
+    base_url: BaseUrl = None,
+    user_model: UserModel = None,
+    user_base_url: UserBaseUrl = None,
     max_turns: Annotated[
         int | None, typer.Option("--max-turns", min=1, help="Model calls of an attempt.")
     ] = None,
