@@ -227,10 +227,11 @@ async def test_a_try_that_the_sdk_repeats_is_no_turn(
 async def test_a_deadline_that_provider_errors_ate_says_nothing_of_the_agent(
     lab: Lab, foreign_endpoint: ForeignEndpoint, way: Way
 ) -> None:
+    # The wait outlives the deadline, but not for long: smolagents sleeps through it in a thread.
     def respond(request: ForeignRequest, number: int) -> ForeignReply:
         if number == 1:
             error = {"error": {"message": "overloaded"}}
-            return ForeignReply(body=error, status=503, headers={"retry-after": "30"})
+            return ForeignReply(body=error, status=503, headers={"retry-after": "4"})
         return calling(request, number)
 
     shown = await attempt(lab, foreign_endpoint, way, respond, limits=Limits(deadline=3.0))
