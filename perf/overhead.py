@@ -48,10 +48,11 @@ from atp.protocol.trace import Grade, TaskTrace  # noqa: E402
 from atp.store.store import Store  # noqa: E402
 
 
-def script(turns: int) -> str:
-    """A script of so many model calls."""
-    call = "- tool_calls: [{name: balance, arguments: {account: acc-1}}]\n"
-    return "steps:\n" + call * (turns - 1) + "- text: done\n"
+def script(turns: int, delay: float = 0.0) -> str:
+    """A script of so many model calls, each answered after `delay` seconds."""
+    wait = f", faults: [{{delay: {delay}, times: always}}]" if delay else ""
+    call = f"- {{tool_calls: [{{name: balance, arguments: {{account: acc-1}}}}]{wait}}}\n"
+    return "steps:\n" + call * (turns - 1) + f"- {{text: done{wait}}}\n"
 
 
 class Spent(NamedTuple):
@@ -105,14 +106,14 @@ def spent() -> Spent:
 
 
 @asynccontextmanager
-async def served(turns: int) -> AsyncIterator[ModelEndpoint]:
+async def served(turns: int, delay: float = 0.0) -> AsyncIterator[ModelEndpoint]:
     """The model of both sides."""
     with tempfile.TemporaryDirectory() as folder:
         endpoint = await ScriptedEndpoint.start(Path(folder) / "wire.jsonl")
         try:
             policy: dict[str, Any] = {
                 "kind": "script",
-                "script": Script.from_yaml(script(turns), "perf").model_dump(mode="json"),
+                "script": Script.from_yaml(script(turns, delay), "perf").model_dump(mode="json"),
                 "task_id": "t",
             }
             session = await endpoint.open("perf", policy=policy, idiom="plain")
@@ -123,11 +124,11 @@ async def served(turns: int) -> AsyncIterator[ModelEndpoint]:
 
 
 async def with_atp(
-    harness: str, tasks: int, warm_up: int, concurrency: int, turns: int, workers: int
+    harness: str, tasks: int, warm_up: int, concurrency: int, turns: int, workers: int, delay: float = 0.0
 ) -> dict[str, float]:
     """One round through ATP."""
     with tempfile.TemporaryDirectory() as folder:
-        async with served(turns) as model:
+        async with served(turns, delay) as model:
             options = RunOptions(
                 benchmarks=("ledger",),
                 harnesses=(harness,),
@@ -153,13 +154,15 @@ async def with_atp(
         return {"cpu": engine + worker, "engine": engine, "worker": worker, "wall": wall}
 
 
-async def bare(python: Path, tasks: int, warm_up: int, concurrency: int, turns: int) -> dict[str, float]:
+async def bare(
+    python: Path, tasks: int, warm_up: int, concurrency: int, turns: int, delay: float = 0.0
+) -> dict[str, float]:
     """One round of the bare harness."""
     with tempfile.TemporaryDirectory() as folder:
         tools = Path(folder) / "tools.json"
         tools.write_text(json.dumps([tool.model_dump(mode="json") for tool in TOOLS]), encoding="utf-8")
         numbers = [str(number) for number in (tasks, warm_up, concurrency, turns)]
-        async with served(turns) as model:
+        async with served(turns, delay) as model:
             key = model.api_key.get_secret_value()
             output = await asyncio.to_thread(
                 subprocess.check_output,

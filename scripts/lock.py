@@ -24,6 +24,7 @@ LOCKS: tuple[tuple[Path, Sequence[str]], ...] = (
             *sorted((ROOT / "adapters" / "harnesses").glob("*.in")),
             *sorted((ROOT / "adapters" / "benchmarks").glob("*/*.in")),
             ROOT / "atp" / "engine" / "hub" / "requirements.in",
+            ROOT / "perf" / "bare" / "inspect.in",
         )
     ),
     (
