@@ -39,6 +39,8 @@ class Operation:
     calls: Sequence[CallRow] = ()
     runs: Sequence[str] = ()
     """Whose records these are, besides the runs that spans and calls name themselves."""
+    claims: bool = False
+    """Whether it takes a lease, so that it may be written by who has lost one."""
     redacted: bool = False
     """Whether it has passed `atp.store.redacting`."""
     transaction: Callable[[Connection], Any] | None = None

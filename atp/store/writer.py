@@ -25,6 +25,7 @@ from sqlalchemy.exc import DBAPIError
 from atp.protocol.errors import AtpError, StoreError
 from atp.store.bodies import BodyRow, body_row
 from atp.store.database import Database
+from atp.store.leases import refuse_if_lost
 from atp.store.operations import Operation, write_records
 from atp.store.redacting import StoreRedaction
 from atp.store.rows import Pressure
@@ -72,6 +73,8 @@ class Writer:
         """Errors of posted operations that had no list of their own, and of waits that were given up."""
         self.incomplete: dict[str, AtpError] = {}
         """Run -> why the first of its records that was refused was; the writer's thread fills it."""
+        self.held: dict[str, str] = {}
+        """Experiment -> holder, the leases that have to be there for anything to be written."""
         self._database = database
         self._redaction = redaction
         self._engine = database.writing
@@ -255,6 +258,8 @@ class Writer:
         return True
 
     def _execute(self, connection: Connection, items: Sequence[_Item]) -> None:
+        if not all(item.operation is not None and item.operation.claims for item in items):
+            refuse_if_lost(connection, self.held)
         rows = {row[0]: row for item in items for row in item.rows}
         self._statements.body.run(connection, list(rows.values()))
         together: list[Operation] = []
