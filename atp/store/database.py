@@ -7,6 +7,7 @@ write-ahead log, so that one process writes while others read; transactions that
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -100,6 +101,32 @@ def open_database(url: str, *, readonly: bool) -> Database:
             raise InvalidInput(f"{path} is not a database: name another with `--db`") from error
         raise StoreError(f"cannot open the database {path}: {cause}") from error
     return database
+
+
+def refusal(path: Path, error: Exception) -> StoreError:
+    """What is said of a record that could not be written, and what to do where that is known.
+
+    Args:
+        path: The database.
+        error: The driver's, SQLAlchemy's around it, or the file system's.
+    """
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    told = StoreError(f"{path} did not take a record: {type(cause).__name__}: {cause}")
+    primary = cause.sqlite_errorcode & 0xFF if isinstance(cause, sqlite3.OperationalError) else None
+    if primary == sqlite3.SQLITE_FULL or (isinstance(cause, OSError) and cause.errno == errno.ENOSPC):
+        told = StoreError(
+            f"{path} cannot grow, the disk is full ({cause}): make room, then `atp resume` goes on; "
+            "what was acknowledged before is kept",
+            code="disk_full",
+        )
+    elif primary == sqlite3.SQLITE_BUSY:
+        told = StoreError(
+            f"{path} was locked by another process for more than {BUSY_TIMEOUT:g} s ({cause}): end that, "
+            "then `atp resume` goes on; what was acknowledged before is kept",
+            code="database_locked",
+        )
+    told.__cause__ = error
+    return told
 
 
 def _sqlite_path(url: str) -> Path:

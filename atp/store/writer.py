@@ -20,11 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
 from atp.protocol.errors import AtpError, StoreError
 from atp.store.bodies import BodyRow, body_row
-from atp.store.database import Database
+from atp.store.database import Database, refusal
 from atp.store.leases import refuse_if_lost
 from atp.store.operations import Operation, write_records
 from atp.store.redacting import StoreRedaction
@@ -223,9 +222,9 @@ class Writer:
             begun = connection.begin()
         except Exception as error:  # the driver's, or SQLAlchemy's
             connection.rollback()
-            refusal = self._refusal(error)
+            why = self._refusal(error)
             for item in prepared:
-                self._refuse(item, refusal)
+                self._refuse(item, why)
             return
         try:
             self._execute(connection, prepared)
@@ -290,10 +289,7 @@ class Writer:
     def _refusal(self, error: Exception) -> AtpError:
         if isinstance(error, AtpError):
             return error
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        refusal = StoreError(f"{self._database.path} did not take a record: {type(cause).__name__}: {cause}")
-        refusal.__cause__ = error
-        return refusal
+        return refusal(self._database.path, error)
 
     def _settle(self, items: Sequence[_Item]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Item]] = defaultdict(list)
