@@ -19,10 +19,14 @@ from atp.store.store import Store
 LEASE = 2.0
 """Seconds; the engine's own would make these tests wait half a minute."""
 
+HEARTBEAT_TIMEOUT = 3.0
+BUSY_TIMEOUT = 1.0
+
 _ENGINE = f"""
 from atp.cli.app import main
-from atp.engine import lease
-lease.LEASE = {LEASE}
+from atp.engine import lease, workers
+from atp.store import database
+lease.LEASE, workers.HEARTBEAT_TIMEOUT, database.BUSY_TIMEOUT = {LEASE}, {HEARTBEAT_TIMEOUT}, {BUSY_TIMEOUT}
 main()
 """
 

@@ -51,7 +51,7 @@ def test_an_engine_that_stood_still_until_another_took_over_writes_nothing_more(
         time.sleep(LEASE)  # which nobody renews
         second = at.start("resume", "--retries", "0", "-c", "2")
         # It is at work when the first goes on where it stood.
-        until(lambda: at.in_tool() or not second.alive)
+        until(lambda: _interrupted(at) or not second.alive)
         first.go_on()
         code, said = first.end()
         assert code == 1, said
