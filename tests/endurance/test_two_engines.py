@@ -9,7 +9,7 @@ from pathlib import Path
 from atp.models.scripted.wire_log import read_wire_log
 from atp.protocol.spans import SpanStatus
 from atp.protocol.status import Status
-from tests.endurance.engine_process import LEASE, bench, until
+from tests.endurance.engine_process import LEASE, Bench, bench, until
 from tests.endurance.journal_replay import check_journal
 
 SCRIPT = """
@@ -96,3 +96,7 @@ def test_two_experiments_at_once_in_one_file_are_both_completed(tmp_path: Path) 
                 assert Counter(attempt.status for attempt in attempts) == {Status.COMPLETED: 4}
                 assert all(attempt.grade is not None for attempt in attempts)
         assert check_journal(tmp_path / "atp.db") > 0
+
+
+def _interrupted(at: Bench) -> list[str]:
+    return [attempt.run_id for attempt in at.attempts() if attempt.status is Status.INTERRUPTED]
