@@ -15,6 +15,7 @@ import typer
 
 from agent_task_protocol import __version__
 from atp.cli import data, doctor, environment, listing, pairing, results, run, score, trace, verify
+from atp.cli.ending import end
 from atp.cli.output import printable
 from atp.cli.redacted_output import REDACTOR, redact_output
 from atp.protocol.errors import AtpError, NotReady, PluginError, UsageError
@@ -53,11 +54,15 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     REDACTOR.learn_all(os.environ)
     redact_output()
+    code: int | str | None = 0
     try:
         app(prog_name="atp")
     except AtpError as error:
         print(printable(f"atp: {error.message}", keep="\n"), file=sys.stderr)
-        sys.exit(exit_code(error))
+        code = exit_code(error)
+    except SystemExit as ended:
+        code = ended.code
+    end(code)
 
 
 def exit_code(error: AtpError) -> int:

@@ -97,9 +97,9 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run; start nothing.")] = False,
 ) -> None:
     """Run benchmarks through harnesses; exit 1 when a slot ends without a score."""
-    import asyncio
     import os
 
+    from atp.cli import event_loop
     from atp.engine.options import DEFAULT_DEADLINE, RunOptions
     from atp.engine.plan import plan
     from atp.protocol.model import Limits, Sampling
@@ -137,7 +137,7 @@ def run(
     if dry_run:
         _print_plan(settings, planned)
         return
-    asyncio.run(_start(settings, planned))
+    event_loop.run(_start(settings, planned))
 
 
 @command
@@ -160,7 +160,7 @@ def resume(
     ] = None,
 ) -> None:
     """Grade what is ungraded, and run the slots that have no gradable attempt."""
-    import asyncio
+    from atp.cli import event_loop
 
     pace = {
         "concurrency": concurrency,
@@ -170,7 +170,7 @@ def resume(
         "budget": budget,
         **options_by_owner(option or [], ("benchmark", "harness")),
     }
-    asyncio.run(_resume(settings, experiment, pace))
+    event_loop.run(_resume(settings, experiment, pace))
 
 
 async def _start(settings: Settings, planned: Plan) -> None:

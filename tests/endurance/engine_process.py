@@ -67,12 +67,12 @@ class Bench:
     def url(self) -> str:
         return f"sqlite:///{self.folder / 'atp.db'}"
 
-    def start(self, *arguments: str) -> Engine:
-        """Start `atp ARGUMENTS` on the database."""
+    def start(self, *arguments: str, before: str = "") -> Engine:
+        """Start `atp ARGUMENTS` on the database; `before` is Python that comes first."""
         log = self.folder / f"engine-{len(self.engines)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-c", _ENGINE, *arguments, "--db", self.url],
+                [sys.executable, "-c", before + _ENGINE, *arguments, "--db", self.url],
                 stdout=output,
                 stderr=output,
                 env=os.environ | {"ATP_HOME": str(self.folder / "home")},
@@ -80,14 +80,14 @@ class Bench:
         self.engines.append(Engine(process, log))
         return self.engines[-1]
 
-    def run(self, script: str, tasks: Sequence[str], *more: str) -> Engine:
+    def run(self, script: str, tasks: Sequence[str], *more: str, before: str = "") -> Engine:
         """Start an experiment of the ledger with a script."""
         path = self.folder / "script.yaml"
         path.write_text(script, encoding="utf-8")
         chosen = [word for task in tasks for word in ("--task", task)]
         model = f"scripted/file:{path}"
         begin = ["run", "-b", "ledger", "-H", "thinloop", "-m", model, "--retries", "0"]
-        return self.start(*begin, *chosen, *more)
+        return self.start(*begin, *chosen, *more, before=before)
 
     def attempts(self) -> list[AttemptRow]:
         """All attempts of the newest experiment; none while there is no experiment."""
