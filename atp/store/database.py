@@ -8,6 +8,7 @@ write-ahead log, so that one process writes while others read; transactions that
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -148,7 +149,7 @@ def _sqlite_path(url: str) -> Path:
 
 def _sqlite_engine(path: Path, *, readonly: bool) -> Engine:
     # "ro" rather than a pragma: a connection that may write also checkpoints when it closes.
-    address = f"file:{quote(str(path))}?mode={'ro' if readonly else 'rwc'}"
+    address = f"file:{quote(os.fsencode(path))}?mode={'ro' if readonly else 'rwc'}"
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(
