@@ -39,7 +39,7 @@ def test_on_a_full_disk_the_run_ends_and_says_so_and_with_room_made_a_resume_fin
     for name in ("full", "room"):
         (tmp_path / name).mkdir()
     done = subprocess.run(
-        [bwrap_binary(False), "--dev-bind", "/", "/", "--size", str(DISK), "--tmpfs", "/mnt"]
+        [str(bwrap_binary(False)), "--dev-bind", "/", "/", "--size", str(DISK), "--tmpfs", "/mnt"]
         + ["bash", "-c", FULL_THEN_ROOM],
         env=os.environ
         | {"PYTHON": sys.executable, "KEPT": str(tmp_path), "IN_THE_WAY": str(IN_THE_WAY)}
