@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -135,8 +136,12 @@ class RecordedSpan:
             self._recorder.failed(f"event {name}", error)
 
     def end(self, error: BaseException | None = None) -> None:
-        """End the span, with an error if one ended it. Ending it again is counted as late."""
-        self._finish(SpanStatus.OK if error is None else SpanStatus.ERROR, error)
+        """End the span, with an error if one ended it: a cancel leaves it aborted. Ending it again is
+        counted as late."""
+        if isinstance(error, asyncio.CancelledError):
+            self.abort(error)
+        else:
+            self._finish(SpanStatus.OK if error is None else SpanStatus.ERROR, error)
 
     def abort(self, error: BaseException | None) -> None:
         """End the span on its behalf, since the attempt is over."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from atp.protocol.spans import AttributeValue, ParentSource, SpanEnd, SpanKind, SpanStart, SpanStatus
-from atp.protocol.trace import CallIdSource
+from atp.protocol.trace import CUT_OFF, CallIdSource
 from monitor.bodies import attribute, body
 from monitor.vocabulary import (
     ARGUMENTS,
@@ -65,13 +65,14 @@ class EngineToolSpan:
         if altered:
             attributes[VALUES_ALTERED] = altered
         message = None if error is None else str(attribute(error)[0])
+        cut_off = error == CUT_OFF
         end = SpanEnd(
             start=self.start,
             end_ns=end_ns,
-            status=SpanStatus.OK if error is None else SpanStatus.ERROR,
+            status=SpanStatus.ABORTED if cut_off else SpanStatus.OK if error is None else SpanStatus.ERROR,
             attributes=attributes,
             bodies=named,
-            error_type=None if error is None else error_type or "tool_error",
+            error_type=None if error is None else error_type or ("aborted" if cut_off else "tool_error"),
             error_message=message,
         )
         return end, added

@@ -14,6 +14,7 @@ from atp.protocol.cards import BenchmarkCard
 from atp.protocol.errors import InvalidInput
 from atp.protocol.task import TaskInput
 from atp.protocol.trace import Grade, TaskTrace
+from atp.protocol.unicode_text import well_formed
 from atp.scoring.exact_match import ExactMatch
 
 ERRORS_SHOWN = 5
@@ -37,6 +38,9 @@ class FileBenchmark(Benchmark):
         super().__init__(options)
         if self.options:
             raise InvalidInput(f"a file of tasks has no options; {', '.join(sorted(self.options))} was given")
+        whole = str(path.absolute())
+        if well_formed(whole) != whole:
+            raise InvalidInput(f"{whole!r}: the path is not UTF-8, and results name it: rename the folder")
         try:
             content = path.read_bytes()
         except OSError as error:

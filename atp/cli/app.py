@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -15,9 +16,11 @@ import typer
 
 from agent_task_protocol import __version__
 from atp.cli import data, doctor, environment, listing, pairing, results, run, score, trace, verify
+from atp.cli.ending import end
 from atp.cli.output import printable
 from atp.cli.redacted_output import REDACTOR, redact_output
-from atp.protocol.errors import AtpError, NotReady, PluginError, UsageError
+from atp.protocol.errors import AtpError, InvalidInput, NotReady, PluginError, UsageError
+from atp.protocol.unicode_text import well_formed
 
 app = typer.Typer(
     name="atp",
@@ -53,11 +56,29 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     REDACTOR.learn_all(os.environ)
     redact_output()
+    code: int | str | None = 0
     try:
+        _require_text(sys.argv[1:])
         app(prog_name="atp")
     except AtpError as error:
         print(printable(f"atp: {error.message}", keep="\n"), file=sys.stderr)
-        sys.exit(exit_code(error))
+        code = exit_code(error)
+    except SystemExit as ended:
+        code = ended.code
+    end(code)
+
+
+def _require_text(arguments: Sequence[str]) -> None:
+    """Refuse what was not UTF-8: every argument may be stored, shown, or sent to a model.
+
+    Raises:
+        InvalidInput: Names the argument.
+    """
+    for argument in arguments:
+        if well_formed(argument) != argument:
+            raise InvalidInput(
+                f"{os.fsencode(argument)!r} is not UTF-8: rename the file, or write it in UTF-8"
+            )
 
 
 def exit_code(error: AtpError) -> int:

@@ -28,9 +28,9 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run; start nothing.")] = False,
 ) -> None:
     """Run benchmarks through harnesses; exit 1 when a slot ends without a score."""
-    import asyncio
     import os
 
+    from atp.cli import event_loop
     from atp.engine.options import DEFAULT_DEADLINE, RunOptions
     from atp.engine.plan import plan
 
@@ -39,7 +39,7 @@ def run(
     if dry_run:
         _print_plan(settings, planned)
         return
-    asyncio.run(_start(settings, planned))
+    event_loop.run(_start(settings, planned))
 
 
 @command
@@ -64,9 +64,9 @@ def resume(
     What can change an outcome has to be what it was: an option that is given is held against the one the
     experiment began with. A secret among the options is not stored and has to be given again.
     """
-    import asyncio
+    from atp.cli import event_loop
 
-    asyncio.run(_resume(settings, experiment, typed, allow_drift))
+    event_loop.run(_resume(settings, experiment, typed, allow_drift))
 
 
 async def _start(settings: Settings, planned: Plan) -> None:

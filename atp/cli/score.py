@@ -27,10 +27,10 @@ def score(
     ] = None,
 ) -> None:
     """Grade a given answer by the benchmark's rule; exit 1 when there is no score."""
-    import asyncio
     import os
 
     from atp import registry
+    from atp.cli.event_loop import run
     from atp.engine import datasets
     from atp.engine.benchmark_worker import benchmark_workers
     from atp.engine.grading import grade
@@ -53,7 +53,7 @@ def score(
         ):
             return await grade(chosen, item, trace)
 
-    verdict = asyncio.run(graded())
+    verdict = run(graded())
     result = {"task_id": task, **verdict.model_dump(mode="json")}
     if settings.json:
         print_json(result)

@@ -28,14 +28,13 @@ def verify(
     ] = None,
 ) -> None:
     """Check harnesses, benchmarks and pairs of them with scripted models; exit 1 when one breaks a rule."""
-    import asyncio
-
+    from atp.cli.event_loop import run
     from atp.conformance.verification import verify as verified
 
     def say(text: str) -> None:
         note(settings, f"verify: {text}")
 
-    pairs = asyncio.run(verified(benchmark or (), harness or (), say))
+    pairs = run(verified(benchmark or (), harness or (), say))
     results = [check.passed for pair in pairs for check in pair.checks]
     passed, failed = results.count(True), results.count(False)
     if settings.json:

@@ -23,6 +23,7 @@ from atp.conformance.probe_tasks import (
     Probe,
     write_script,
 )
+from atp.engine.lease import held
 from atp.engine.options import RunOptions
 from atp.engine.plan import check_ready, freeze
 from atp.engine.resume import fresh
@@ -175,7 +176,8 @@ class _ProbeRun:
             run = Run(store, fresh(planned), asked, os.environ, self.folder / "logs", ended)
             cancelling = asyncio.create_task(_cancel(run, benchmarks[0], ended))
             try:
-                await run.run()
+                async with held(store, planned.experiment.id):
+                    await run.run()
             finally:
                 cancelling.cancel()
             return await asyncio.to_thread(self._gathered, store, planned.experiment.id, benchmarks)

@@ -12,6 +12,7 @@ from pathlib import Path
 from atp import registry
 from atp.conformance.benchmark import made_benchmark
 from atp.conformance.check import Check, Problems, Report, apply
+from atp.engine.lease import held
 from atp.engine.options import RunOptions
 from atp.engine.plan import Plan, check_ready, freeze
 from atp.engine.resume import fresh
@@ -142,7 +143,8 @@ async def _attempts(planned: Plan, asked: RunOptions) -> Mapping[str, Sequence[A
         with Store.open(f"sqlite:///{folder / 'atp.db'}") as store:
             rows = [cell.row for cell in planned.cells]
             await store.create_experiment(planned.experiment, rows, planned.slots)
-            await Run(store, fresh(planned), asked, os.environ, folder / "logs", _Unwatched()).run()
+            async with held(store, planned.experiment.id):
+                await Run(store, fresh(planned), asked, os.environ, folder / "logs", _Unwatched()).run()
             cells = {cell.id: cell.model for cell in rows}
             stored = await asyncio.to_thread(store.attempts, planned.experiment.id)
     return {model: [row for row in stored if cells[row.slot.cell_id] == model] for model in asked.models}

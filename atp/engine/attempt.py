@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -37,6 +38,10 @@ SETUP_TIMEOUT = 300.0
 """Seconds a benchmark may take to open an environment."""
 CANCEL_GRACE = 5.0
 """Seconds an attempt may take to end once cancelled; then its worker is killed."""
+
+
+class _CancelledEarly(Exception):
+    """Cancelled before its agent began."""
 
 
 class AttemptStore(SpanStore, CallStore, Protocol):
@@ -87,6 +92,9 @@ class Attempt:
         self._user: UserModel | None = None
         self._fired: StopReason | None = None
         self._stopping = False
+        self._set_up: asyncio.Timeout | None = None
+        self._harness_runs = False
+        self._over_for_good = False
         self._timers: list[asyncio.TimerHandle] = []
         self._answering: set[asyncio.Task[object]] = set()
         self._model_ends: list[SpanEnd] = []
@@ -106,16 +114,7 @@ class Attempt:
         endpoint_log: list[ModelCallRecord] | None = None
         environment: Environment | None = None
         try:
-            if self._plan.user is not None:
-                self._user = await self._plan.user.open(
-                    self.run_id,
-                    self.trace_id,
-                    self._task,
-                    self._repeat,
-                    self._plan.store,
-                    self._spending.add,
-                )
-            environment = await self._open_environment()
+            environment = await self._opened()
             session = await self._plan.source.open(self.run_id, self._task, self._repeat)
             try:
                 await begun
@@ -123,9 +122,12 @@ class Attempt:
             finally:
                 log = await session.close()
                 endpoint_log = None if log is None else list(log)
+        except _CancelledEarly:
+            pass  # its status says it
         except Exception as error:  # noqa: BLE001  the status table says what it makes of the run
             failure = error
         finally:
+            self._over_for_good = True
             await self._settle()
             if environment is not None:
                 failure = await _close(environment) or failure
@@ -143,8 +145,12 @@ class Attempt:
         return self._spending.known
 
     def cancel(self) -> None:
-        """End the attempt: `cancelled`."""
+        """End the attempt: `cancelled`. One whose agent has ended, or a second time, changes nothing."""
+        if self._over_for_good or self._fired is not None:
+            return
         self._fire(StopReason.CANCELLED)
+        if self._set_up is not None:
+            self._set_up.reschedule(self._loop.time())
 
     # AttemptHandler
 
@@ -210,16 +216,43 @@ class Attempt:
             if self._door is not None and self._door.failure is not None:
                 self._stop_worker()
 
+    async def _opened(self) -> Environment:
+        """Set-up, which may take minutes.
+
+        Raises:
+            _CancelledEarly: The attempt was cancelled meanwhile.
+        """
+        try:
+            async with asyncio.timeout(None) as self._set_up:
+                return await self._open_environment()
+        except TimeoutError:
+            if self._fired is None:
+                raise  # a limit of the benchmark's own
+            raise _CancelledEarly from None
+        finally:
+            self._set_up = None
+
     async def _open_environment(self) -> Environment:
+        if self._plan.user is not None:
+            self._user = await self._plan.user.open(
+                self.run_id,
+                self.trace_id,
+                self._task,
+                self._repeat,
+                self._plan.store,
+                self._spending.add,
+            )
         environment: Environment | None = None
         try:
             environment = self._plan.benchmark.environment(self._task)
             environment.user_model = self._user
-            async with asyncio.timeout(SETUP_TIMEOUT):
+            async with _limited("opened"):
                 await environment.open()
-        except Exception as error:
+        except BaseException as error:
             if environment is not None:
                 await _close(environment)
+            if not isinstance(error, Exception):
+                raise
             raise _set_up_failure("opened", error) from error
         self._door = Door(self.run_id, self.trace_id, environment, self._plan.store)
         return environment
@@ -229,9 +262,11 @@ class Attempt:
         if self._fired is not None:
             return Outcome(run_id=self.run_id, cancelled=True, elapsed=0.0)
         self._deadline.start()
+        self._harness_runs = True
         try:
             return await self._worker.run(self._start_message(environment, session), self)
         finally:
+            self._harness_runs, self._over_for_good = False, True
             self._deadline.end()
             for timer in self._timers:
                 timer.cancel()
@@ -263,7 +298,7 @@ class Attempt:
             self._stop_worker()
 
     def _stop_worker(self) -> None:
-        if self._worker is not None and not self._stopping:
+        if self._worker is not None and self._harness_runs and not self._stopping:
             self._stopping = True
             worker = self._worker
             worker.cancel(self.run_id)
@@ -410,15 +445,27 @@ def _judged(error: ErrorInfo) -> tuple[Status, StopReason, ErrorInfo]:
 
 async def _close(environment: Environment) -> AtpError | None:
     try:
-        async with asyncio.timeout(SETUP_TIMEOUT):
+        async with _limited("closed"):
             await environment.close()
     except Exception as error:  # noqa: BLE001  becomes the attempt's failure
         return _set_up_failure("closed", error)
     return None
 
 
+@asynccontextmanager
+async def _limited(what: str) -> AsyncIterator[None]:
+    """Bounds set-up; a limit of the environment's own that was reached within says so itself."""
+    try:
+        async with asyncio.timeout(SETUP_TIMEOUT) as limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise BenchmarkError(f"the environment was not {what} within {SETUP_TIMEOUT:g} s") from error
+
+
 def _set_up_failure(what: str, error: Exception) -> AtpError:
     # The worker that a benchmark lives in may die: that says nothing about the benchmark.
-    if isinstance(error, InfrastructureError):
+    if isinstance(error, InfrastructureError | BenchmarkError):
         return error
     return BenchmarkError(f"the environment could not be {what}: {type(error).__name__}: {error}")

@@ -1,6 +1,7 @@
 """The deadline of an attempt: seconds of the agent's own time.
 
-The clock stands still while a user is at work. Time that provider errors cost is not the agent's either:
+The clock stands still while a user is at work, and while the engine's own process stands still: it was
+stopped (Ctrl-Z), and answered no tool call. Time that provider errors cost is not the agent's either:
 from the start of a model call to the try that was answered, when tries before it failed; of a call that
 failed, all of its time.
 """
@@ -20,6 +21,12 @@ _NEARLY = 0.001
 """Seconds; lost time is measured by another process."""
 
 
+_LOOK = 1.0
+"""Seconds at most between two looks at the time."""
+STOOD_STILL = 5.0
+"""Seconds that a look may be late before the process counts as stopped meanwhile."""
+
+
 class Deadline:
     """A clock that counts the agent's time. Used on one event loop.
 
@@ -35,6 +42,7 @@ class Deadline:
         self._started: float | None = None
         self._ended: tuple[float, int] | None = None
         self._fired: tuple[float, int] | None = None
+        self._due = 0.0
         self._holders = 0
         self._held = 0.0
         self._spans: list[SpanEnd] = []
@@ -95,7 +103,9 @@ class Deadline:
         runs = self._started is not None and self._ended is None and self._fired is None
         if runs and self._seconds is not None and self._holders == 0:
             left = self._left(time.monotonic(), time.time_ns())
-            self._timer = asyncio.get_running_loop().call_later(max(left, 0.0), self._check)
+            wait = min(max(left, 0.0), _LOOK)
+            self._due = time.monotonic() + wait
+            self._timer = asyncio.get_running_loop().call_later(wait, self._check)
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -104,6 +114,9 @@ class Deadline:
 
     def _check(self) -> None:
         now = time.monotonic(), time.time_ns()
+        late = now[0] - self._due
+        if late > STOOD_STILL:
+            self._held += late
         if self._left(*now) > _NEARLY:
             self._arm()
         else:

@@ -9,6 +9,7 @@ from typing import Any
 from atp.engine.budget import budget_of
 from atp.engine.drift import refusal
 from atp.engine.home import home
+from atp.engine.lease import held
 from atp.engine.options import RunOptions
 from atp.engine.plan import Plan, resolve
 from atp.engine.pricing import unpriced
@@ -16,6 +17,7 @@ from atp.engine.resume import drift, fresh, options_of, remaining
 from atp.engine.run import Run, RunEvents
 from atp.protocol.errors import NotReady
 from atp.protocol.redaction import Redactor
+from atp.store.rows import ExperimentRow
 from atp.store.store import Store
 
 OnStart = Callable[[Run], None]
@@ -26,9 +28,10 @@ async def start(store: Store, plan: Plan, events: RunEvents, on_start: OnStart) 
     """Store a plan's experiment and run it."""
     _learn(store.redactor, plan.options)
     await store.create_experiment(plan.experiment, [cell.row for cell in plan.cells], plan.slots)
-    run = Run(store, fresh(plan), plan.options, os.environ, home() / "logs" / plan.experiment.id, events)
-    on_start(run)
-    await run.run()
+    async with held(store, plan.experiment.id):
+        run = Run(store, fresh(plan), plan.options, os.environ, home() / "logs" / plan.experiment.id, events)
+        on_start(run)
+        await run.run()
 
 
 async def resume(
@@ -58,11 +61,26 @@ async def resume(
         The experiment's id.
 
     Raises:
-        NotReady: Something it needs is missing now, or (`drift`) is another than it was frozen with.
+        NotReady: Something it needs is missing now, or (`drift`) is another than it was frozen with; or
+            (`lease_held`) another engine runs it.
         InvalidInput: A change that would make other attempts.
         UnknownName: There is no such experiment.
     """
     experiment = store.experiment(ref)
+    # First of all: what another engine still does would be counted as left to do.
+    async with held(store, experiment.id):
+        await _resume(store, experiment, changes, events, on_start, allow_drift)
+    return experiment.id
+
+
+async def _resume(
+    store: Store,
+    experiment: ExperimentRow,
+    changes: Mapping[str, Any],
+    events: RunEvents,
+    on_start: OnStart,
+    allow_drift: bool,
+) -> None:
     budget = changes.get("budget")
     budget = budget_of(store, experiment.id) if budget is None else budget
     options = options_of(experiment, {**changes, "budget": budget})
@@ -86,7 +104,6 @@ async def resume(
     run = Run(store, work, options, os.environ, home() / "logs" / experiment.id, events)
     on_start(run)
     await run.run()
-    return experiment.id
 
 
 def _learn(redactor: Redactor, options: RunOptions) -> None:

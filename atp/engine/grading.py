@@ -29,13 +29,14 @@ async def grade(benchmark: Benchmark, task: TaskInput, trace: TaskTrace) -> Grad
             Fault.INFRASTRUCTURE,
         )
     try:
-        return await asyncio.wait_for(benchmark.grade(task, trace), GRADING_TIMEOUT)
-    except TimeoutError:
-        reason, fault = f"the grader gave no verdict within {GRADING_TIMEOUT:g} s", Fault.BENCHMARK
+        async with asyncio.timeout(GRADING_TIMEOUT) as limit:
+            return await benchmark.grade(task, trace)
     except AtpError as error:
         reason, fault = error.message, error.fault
     except Exception as error:  # noqa: BLE001  a grader that raises is a missing score, never a 0
         reason, fault = f"the grader raised {type(error).__name__}: {error}", Fault.BENCHMARK
+        if limit.expired():  # and not one of the grader's own
+            reason = f"the grader gave no verdict within {GRADING_TIMEOUT:g} s"
     return _none(benchmark, reason, fault)
 
 

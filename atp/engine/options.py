@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from atp.protocol.base import Frozen
+from atp.protocol.errors import InvalidInput
 from atp.protocol.model import Limits, Sampling
+from atp.protocol.unicode_text import well_formed
 
 DEFAULT_TASKS = 40
 DEFAULT_DEADLINE = 1800.0
@@ -50,6 +52,15 @@ class RunOptions(Frozen):
     retries: int = Field(default=2, ge=0)
     """Further tries at a slot whose try ended in a way that the status table says may be tried again."""
 
+    @model_validator(mode="after")
+    def _text(self) -> Self:
+        # Names, task ids and values of options are stored, sent to models and made parts of digests.
+        for name, value in self.model_dump().items():
+            for text in _texts(value):
+                if well_formed(text) != text:
+                    raise InvalidInput(f"{name}: {text!r} is not Unicode text")
+        return self
+
     def frozen(self) -> dict[str, Any]:
         """As JSON, all that can change an attempt's outcome; the rest may be chosen anew on resume."""
         return self.model_dump(mode="json", exclude=set(FREE_ON_RESUME))
@@ -60,3 +71,15 @@ FREE_ON_RESUME = ("concurrency", "workers", "python", "retries", "prices", "budg
 
 WHAT_THERE_IS = ("benchmarks", "harnesses", "models", "count", "seed", "tasks", "repeats")
 """Options that say which cells and slots an experiment has."""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)

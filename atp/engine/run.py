@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,7 +17,6 @@ from atp.engine.attempt import Attempt, AttemptPlan, failed
 from atp.engine.benchmark_worker import benchmark_workers
 from atp.engine.budget import BUDGET_SET, BUDGET_SPENT, Budget
 from atp.engine.grading import grade
-from atp.engine.holder import holder, is_gone
 from atp.engine.model_sources import (
     ModelSource,
     ProviderSource,
@@ -45,8 +44,6 @@ GRADERS = 4
 """Grades computed at once, apart from the attempts."""
 INTERRUPT_GRACE = 30.0
 """Seconds that running attempts get to end after a first interrupt."""
-LEASE = 30.0
-"""Seconds an engine's claim on an experiment lasts without being renewed."""
 RETRY_DELAY = 0.5
 """Seconds before a slot's second try, doubled for each further one; more where a provider asks for it."""
 
@@ -103,7 +100,7 @@ class Work:
 
 
 class Run:
-    """One engine's work on one experiment.
+    """One engine's work on one experiment, whose lease it holds (`atp.engine.lease`).
 
     Args:
         store: Open for writing.
@@ -133,22 +130,23 @@ class Run:
         self._open = deque(work.slots)
         self._running: set[Attempt] = set()
         self._graders = asyncio.Semaphore(GRADERS)
+        self._grading: set[asyncio.Task[None]] = set()
         self._grace: asyncio.TimerHandle | None = None
+        self._interrupted = asyncio.Event()
+        self._cancelled = False
         self._budget = Budget(options.budget, work.spent)
-        self.interrupted = False
 
     async def run(self) -> None:
         """Do all of it, or what is left to do once interrupted.
 
         Raises:
-            StoreError: Another engine holds the experiment, or the store failed.
+            StoreError: The store failed, or another engine has taken the experiment over.
             InfrastructureError: The scripted endpoint could not be started.
         """
         self._logs.mkdir(parents=True, exist_ok=True)
         try:
             benchmarks = [pairing.benchmark for pairing in self._work.pairings.values()]
             async with (
-                self._lease(),
                 benchmark_workers(benchmarks, self._logs, self._store.redactor),
                 AsyncExitStack() as stack,
             ):
@@ -165,22 +163,28 @@ class Run:
     async def _do(self) -> None:
         async with asyncio.TaskGroup() as group:
             for ungraded in self._work.ungraded:
-                group.create_task(self._grade(ungraded))
+                self._begin_grading(group, ungraded)
             for _ in range(min(self._options.concurrency, len(self._open))):
                 group.create_task(self._run_slots(group))
 
     def interrupt(self) -> None:
-        """The first time: start nothing more, and cancel after a grace time. Then: cancel at once."""
+        """The first time: start nothing more, and cancel after a grace time. Then: cancel at once.
+
+        A grade that is cancelled is given on resume.
+        """
         self._open.clear()
-        if self.interrupted:
+        if self._interrupted.is_set():
             self._cancel_all()
         else:
-            self.interrupted = True
+            self._interrupted.set()
             self._grace = asyncio.get_running_loop().call_later(INTERRUPT_GRACE, self._cancel_all)
 
     def _cancel_all(self) -> None:
+        self._cancelled = True
         for attempt in self._running:
             attempt.cancel()
+        for grading in self._grading:
+            grading.cancel()
 
     async def _run_slots(self, group: asyncio.TaskGroup) -> None:
         while self._open:
@@ -189,7 +193,7 @@ class Run:
                 return
             ended = await self._run_slot(self._open.popleft())
             if ended is not None:
-                group.create_task(self._grade(ended))
+                self._begin_grading(group, ended)
 
     def _affordable(self) -> bool:
         return self._budget.allows_more(attempt.spent for attempt in self._running)
@@ -215,7 +219,7 @@ class Run:
                 self._budget.settle(attempt.spent)
             trace = await self._end(attempt, trace)
             again = (
-                not self.interrupted
+                not self._interrupted.is_set()
                 and number <= slot.tries + self._options.retries
                 and self._affordable()
                 and trace.error is not None
@@ -226,10 +230,16 @@ class Run:
             self._events.attempt_ended(attempt.run_id, slot.cell_id, trace, again)
             if trace.status is not None and trace.status.gradable:
                 return Ungraded(attempt.run_id, slot.cell_id, slot.task, trace)
-            if not again:
+            if not again or await self._interrupted_within(retry_delay(number - slot.tries, trace.error)):
                 break
-            await asyncio.sleep(retry_delay(number - slot.tries, trace.error))
         return None
+
+    async def _interrupted_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._interrupted.wait()
+        except TimeoutError:
+            return False
 
     async def _end(self, attempt: Attempt, trace: TaskTrace) -> TaskTrace:
         """Store the end of an attempt; gives the trace as stored."""
@@ -243,6 +253,12 @@ class Run:
             trace = failed(trace, error)
             await self._store.end_attempt(attempt.run_id, trace)
         return trace
+
+    def _begin_grading(self, group: asyncio.TaskGroup, item: Ungraded) -> None:
+        if not self._cancelled:
+            grading = group.create_task(self._grade(item))
+            self._grading.add(grading)
+            grading.add_done_callback(self._grading.discard)
 
     async def _grade(self, item: Ungraded) -> None:
         async with self._graders:
@@ -319,22 +335,6 @@ class Run:
         return ProviderSource(
             provider_endpoint(pairing.model, pairing.dialect, self._options.base_url, self._environ)
         )
-
-    @asynccontextmanager
-    async def _lease(self) -> AsyncIterator[None]:
-        experiment, name = self._work.experiment_id, holder()
-        await self._store.acquire_lease(experiment, name, LEASE, is_gone)
-        renewing = asyncio.create_task(self._renew(experiment, name))
-        try:
-            yield
-        finally:
-            renewing.cancel()
-            await self._store.release_lease(experiment, name)
-
-    async def _renew(self, experiment: str, name: str) -> None:
-        while True:
-            await asyncio.sleep(LEASE / 3)
-            await self._store.renew_lease(experiment, name, LEASE)
 
 
 def retry_delay(tries: int, error: ErrorInfo | None) -> float:

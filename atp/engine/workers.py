@@ -24,9 +24,10 @@ from atp.worker.link import Link, Message, connect, memory_pair
 from atp.worker.messages import Outcome, StartAttempt, unpack_end, unpack_start
 
 HEARTBEAT_TIMEOUT = 60.0
-"""Seconds without a heartbeat after which a worker counts as hung and is killed."""
+"""Seconds without a heartbeat, or any other message, after which a worker counts as hung and is killed."""
 HELLO_TIMEOUT = 60.0
 """Seconds a worker process may take until it says hello."""
+_LOOKS = 10
 STOP_TIMEOUT = 5.0
 """Seconds an idle worker may take to end by itself before it is killed."""
 
@@ -68,7 +69,7 @@ class Worker:
         self._link: Link
         self._process: WorkerProcess | None = None
         self._hello = asyncio.get_running_loop().create_future()
-        self._last_beat = time.monotonic()
+        self._silent_looks = 0
         self._attempts: dict[str, tuple[AttemptHandler, asyncio.Future[Outcome]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._dying = False
@@ -127,6 +128,9 @@ class Worker:
         self._link.send(Lane.CONTROL, {"type": "start", "attempt": attempt})
         try:
             return await future
+        except asyncio.CancelledError:
+            self.cancel(attempt.run_id)  # nobody waits for it: it must not go on asking its model
+            raise
         finally:
             self._attempts.pop(attempt.run_id, None)
 
@@ -171,9 +175,10 @@ class Worker:
 
     def received(self, message: Message) -> None:
         """See `LinkHandler.received`."""
+        self._silent_looks = 0
         match message["type"]:
             case "beat":
-                self._last_beat = time.monotonic()
+                pass
             case "hello":
                 self._greet(message)
             case "outcome":
@@ -247,9 +252,11 @@ class Worker:
         task.add_done_callback(self._tasks.discard)
 
     async def _watch_heartbeat(self) -> None:
+        # Looks are counted, not seconds: an engine that was stopped itself has not looked.
         while not self._dying:
-            await asyncio.sleep(HEARTBEAT_TIMEOUT / 10)
-            if time.monotonic() - self._last_beat > HEARTBEAT_TIMEOUT:
+            await asyncio.sleep(HEARTBEAT_TIMEOUT / _LOOKS)
+            self._silent_looks += 1
+            if self._silent_looks > _LOOKS:
                 self._die(f"gave no sign of life for {HEARTBEAT_TIMEOUT:g} s")
 
     def _die(self, how: str) -> None:

@@ -169,7 +169,7 @@ class SpanHandle(Protocol):
         """Note something that happened now."""
 
     def end(self, error: BaseException | None = None) -> None:
-        """End the span, with an error if one ended it."""
+        """End the span, with an error if one ended it; a `CancelledError` has aborted it."""
 
 
 class Recorder(Protocol):

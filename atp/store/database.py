@@ -7,6 +7,8 @@ write-ahead log, so that one process writes while others read; transactions that
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -102,6 +104,32 @@ def open_database(url: str, *, readonly: bool) -> Database:
     return database
 
 
+def refusal(path: Path, error: Exception) -> StoreError:
+    """What is said of a record that could not be written, and what to do where that is known.
+
+    Args:
+        path: The database.
+        error: The driver's, SQLAlchemy's around it, or the file system's.
+    """
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    told = StoreError(f"{path} did not take a record: {type(cause).__name__}: {cause}")
+    primary = cause.sqlite_errorcode & 0xFF if isinstance(cause, sqlite3.OperationalError) else None
+    if primary == sqlite3.SQLITE_FULL or (isinstance(cause, OSError) and cause.errno == errno.ENOSPC):
+        told = StoreError(
+            f"{path} cannot grow, the disk is full ({cause}): make room, then `atp resume` goes on; "
+            "what was acknowledged before is kept",
+            code="disk_full",
+        )
+    elif primary == sqlite3.SQLITE_BUSY:
+        told = StoreError(
+            f"{path} was locked by another process for more than {BUSY_TIMEOUT:g} s ({cause}): end that, "
+            "then `atp resume` goes on; what was acknowledged before is kept",
+            code="database_locked",
+        )
+    told.__cause__ = error
+    return told
+
+
 def _sqlite_path(url: str) -> Path:
     try:
         parsed = make_url(url)
@@ -121,7 +149,7 @@ def _sqlite_path(url: str) -> Path:
 
 def _sqlite_engine(path: Path, *, readonly: bool) -> Engine:
     # "ro" rather than a pragma: a connection that may write also checkpoints when it closes.
-    address = f"file:{quote(str(path))}?mode={'ro' if readonly else 'rwc'}"
+    address = f"file:{quote(os.fsencode(path))}?mode={'ro' if readonly else 'rwc'}"
 
     def connect() -> sqlite3.Connection:
         connection = sqlite3.connect(

@@ -8,7 +8,7 @@ else.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -17,6 +17,9 @@ from atp.store.attempts import interrupt_running
 from atp.store.journal import note
 from atp.store.rows import moment
 from atp.store.schema import experiments, leases
+from atp.store.statements import Prepared
+
+_HOLDERS = Prepared(select(leases.c.experiment_id, leases.c.holder))
 
 
 def acquire(
@@ -91,8 +94,32 @@ def release(connection: Connection, experiment_id: str, holder: str) -> None:
     note(connection, "lease_released", experiment_id, None, {"holder": holder})
 
 
-def _lost(experiment_id: str, holder: str) -> StoreError:
-    return StoreError(f"experiment {experiment_id} is no longer run by {holder}", code="lease_lost")
+def refuse_if_lost(connection: Connection, held: Mapping[str, str]) -> None:
+    """Called within every transaction of an engine: one that stood still for longer than its lease
+    lasted must not write beside who has taken over.
+
+    Args:
+        connection: In the writer's transaction.
+        held: Experiment -> holder, as the engine knows it.
+
+    Raises:
+        StoreError: `lease_lost`: one of them has another holder by now, or none.
+    """
+    if not held:
+        return
+    holders: dict[str, str] = dict(_HOLDERS.run(connection, {}).fetchall())
+    for experiment_id, holder in held.items():
+        if holders.get(experiment_id) != holder:
+            raise _lost(experiment_id, holder, holders.get(experiment_id))
+
+
+def _lost(experiment_id: str, holder: str, by: str | None = None) -> StoreError:
+    taken = f" but by {by}" if by is not None else ""
+    return StoreError(
+        f"experiment {experiment_id} is no longer run by {holder}{taken}: "
+        "this engine stood still until its lease had expired, and writes nothing more",
+        code="lease_lost",
+    )
 
 
 def _ns(seconds: float) -> int:

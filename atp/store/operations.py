@@ -39,6 +39,8 @@ class Operation:
     calls: Sequence[CallRow] = ()
     runs: Sequence[str] = ()
     """Whose records these are, besides the runs that spans and calls name themselves."""
+    claims: bool = False
+    """Whether it takes a lease, so that it may be written by who has lost one."""
     redacted: bool = False
     """Whether it has passed `atp.store.redacting`."""
     transaction: Callable[[Connection], Any] | None = None
@@ -138,8 +140,8 @@ def _end_row(end: SpanEnd) -> tuple[Any, ...]:
         str(end.status),
         _object(end.attributes),
         _object(end.bodies),
-        end.error_type,
-        end.error_message,
+        None if end.error_type is None else well_formed(end.error_type),
+        None if end.error_message is None else well_formed(end.error_message),
         encode(events).decode() if events else "[]",
     )
 
@@ -152,7 +154,7 @@ def _identity(start: SpanStart) -> tuple[Any, ...]:
         start.parent_id,
         str(start.parent_source),
         str(start.kind),
-        start.name,
+        well_formed(start.name),
         start.start_ns,
     )
 

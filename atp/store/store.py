@@ -4,7 +4,8 @@ Nothing that its redactor takes for a secret is written (`atp.protocol.redaction
 
 What is written is written in the order of the calls. An `async` method returns when what it wrote is
 durable: committed, and safe from the death of this process. A `post_*` method returns at once. What is
-refused raises `StoreError`, and nothing of it is stored.
+refused raises `StoreError`, and nothing of it is stored. A store whose lease another engine has taken
+over writes nothing more: all that it is asked to write raises `lease_lost`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Store(StoreReader):
         super().__init__(database)
         self._redaction = redaction
         self._writer = writer
-        self._holders: dict[str, str] = {}
+        self._holders: dict[str, str] = {} if writer is None else writer.held
 
     @classmethod
     def open(cls, url: str, readonly: bool = False, redactor: Redactor | None = None) -> Self:
@@ -89,7 +90,12 @@ class Store(StoreReader):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except StoreError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))  # what ended the work tells more than what it left unwritten
 
     async def create_experiment(
         self, experiment: ExperimentRow, cells: Sequence[CellRow], slots: Sequence[NewSlot]
@@ -136,7 +142,9 @@ class Store(StoreReader):
         def transaction(connection: Connection) -> tuple[str, ...]:
             return leases.acquire(connection, experiment_id, holder, ttl_s, is_gone)
 
-        interrupted: tuple[str, ...] = await self.writer.submit(Operation(transaction=transaction))
+        interrupted: tuple[str, ...] = await self.writer.submit(
+            Operation(transaction=transaction, claims=True)
+        )
         self._holders[experiment_id] = holder
         return interrupted
 
@@ -161,9 +169,9 @@ class Store(StoreReader):
 
         def transaction(connection: Connection) -> None:
             leases.release(connection, experiment_id, holder)
+            self._holders.pop(experiment_id, None)
 
         await self.writer.submit(Operation(transaction=transaction))
-        self._holders.pop(experiment_id, None)
 
     async def begin_attempt(self, start: AttemptStart) -> None:
         """Begin a try at a slot; this store has to hold the experiment's lease. Durable within 20 ms.

@@ -20,11 +20,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
 from atp.protocol.errors import AtpError, StoreError
 from atp.store.bodies import BodyRow, body_row
-from atp.store.database import Database
+from atp.store.database import Database, refusal
+from atp.store.leases import refuse_if_lost
 from atp.store.operations import Operation, write_records
 from atp.store.redacting import StoreRedaction
 from atp.store.rows import Pressure
@@ -72,6 +72,8 @@ class Writer:
         """Errors of posted operations that had no list of their own, and of waits that were given up."""
         self.incomplete: dict[str, AtpError] = {}
         """Run -> why the first of its records that was refused was; the writer's thread fills it."""
+        self.held: dict[str, str] = {}
+        """Experiment -> holder, the leases that have to be there for anything to be written."""
         self._database = database
         self._redaction = redaction
         self._engine = database.writing
@@ -221,9 +223,9 @@ class Writer:
             begun = connection.begin()
         except Exception as error:  # the driver's, or SQLAlchemy's
             connection.rollback()
-            refusal = self._refusal(error)
+            why = self._refusal(error)
             for item in prepared:
-                self._refuse(item, refusal)
+                self._refuse(item, why)
             return
         try:
             self._execute(connection, prepared)
@@ -256,6 +258,8 @@ class Writer:
         return True
 
     def _execute(self, connection: Connection, items: Sequence[_Item]) -> None:
+        if not all(item.operation is not None and item.operation.claims for item in items):
+            refuse_if_lost(connection, self.held)
         rows = {row[0]: row for item in items for row in item.rows}
         self._statements.body.run(connection, list(rows.values()))
         together: list[Operation] = []
@@ -286,10 +290,7 @@ class Writer:
     def _refusal(self, error: Exception) -> AtpError:
         if isinstance(error, AtpError):
             return error
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        refusal = StoreError(f"{self._database.path} did not take a record: {type(cause).__name__}: {cause}")
-        refusal.__cause__ = error
-        return refusal
+        return refusal(self._database.path, error)
 
     def _settle(self, items: Sequence[_Item]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[_Item]] = defaultdict(list)

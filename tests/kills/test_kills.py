@@ -21,6 +21,7 @@ from atp.protocol.status import Status
 from atp.store.rows import AttemptRow
 from atp.store.store import Store
 from monitor.vocabulary import RESPONSE_ID
+from tests.endurance.journal_replay import check_journal
 from tests.kills.killing import PLACES, Blow, Struck, run_until_struck
 
 ATTEMPTS = 60
@@ -129,6 +130,7 @@ def _model(span: Span) -> bool:
 def check(campaign: Campaign) -> None:
     """What has to hold once a campaign has ended."""
     attempts, spans = campaign.stored()
+    assert check_journal(campaign.folder / "atp.db") > 0
     slots = {attempt.slot.id for attempt in attempts}
     assert len(slots) == ATTEMPTS
     assert {slot: len(runs) for slot, runs in _gradable(attempts).items()} == dict.fromkeys(slots, 1)

@@ -179,7 +179,7 @@ def test_closing_aborts_what_is_open_and_says_what_ended_it(recorder: SpanRecord
     recorder.close(asyncio.CancelledError("deadline"))
     model, root = sink.ends
     assert (model.status, model.error_type) == (SpanStatus.ABORTED, "asyncio.exceptions.CancelledError")
-    assert (root.status, root.error_type) == (SpanStatus.ERROR, "asyncio.exceptions.CancelledError")
+    assert (root.status, root.error_type) == (SpanStatus.ABORTED, "asyncio.exceptions.CancelledError")
     assert root.attributes[v.RECORDER_LATE_SPANS] == 1
 
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from atp.engine import deadline as deadline_module
 from atp.engine.deadline import Deadline, seconds_lost
 from atp.protocol.spans import ParentSource, SpanEnd, SpanEvent, SpanKind, SpanStart, SpanStatus
 from monitor.vocabulary import FAILED_TRY, REPEATED_TRY
@@ -117,3 +118,17 @@ async def test_ended_while_held_it_never_runs_again() -> None:
         deadline.end()
     await asyncio.sleep(0.05)
     assert passed == []
+
+
+async def test_while_the_process_itself_stands_still_the_clock_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deadline_module, "STOOD_STILL", 0.5)
+    passed = asyncio.Event()
+    deadline = Deadline(2.0, passed.set)
+    deadline.start()
+    time.sleep(3.5)  # as a stopped process: no look at the time is taken
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not passed.is_set()
+    await passed.wait()
+    assert not deadline.eaten
+    deadline.end()

@@ -15,6 +15,7 @@ from tests.atp.store.store_samples import (
     ended,
     experiment,
     first_try,
+    grade,
     planned,
     running,
     span_end,
@@ -58,22 +59,43 @@ async def test_taking_an_expired_lease_interrupts_what_was_running(store: Store,
         assert [entry.kind for entry in other.journal()][-2:] == ["lease_acquired", "attempt_interrupted"]
 
 
-async def test_who_lost_its_lease_can_neither_renew_nor_begin_nor_end(store: Store, url: str) -> None:
-    await planned(store, 2)
+async def test_who_lost_its_lease_writes_nothing_more(store: Store, url: str) -> None:
+    await planned(store, 3)
     await store.begin_attempt(first_try("run-a", 0))
+    await store.begin_attempt(first_try("run-c", 2))
+    await store.end_attempt("run-c", ended("run-c"))
     await store.renew_lease(EXPERIMENT, HOLDER, EXPIRED)
     with Store.open(url) as other:
         await other.acquire_lease(EXPERIMENT, "engine-b", 60)
+        before = other.journal()
     for lost in (
         store.renew_lease(EXPERIMENT, HOLDER, 60),
         store.release_lease(EXPERIMENT, HOLDER),
         store.begin_attempt(first_try("run-b", 1)),
+        store.record({}, [span_start("run-a")]),
+        store.record_call("run-a", 0, tool_call(), span_end(span_start("run-a", 2))),
+        store.end_attempt("run-a", ended("run-a")),
+        store.add_grade("run-c", grade(1.0)),
+        store.note("said", EXPERIMENT, {}),
     ):
         with pytest.raises(StoreError) as raised:
             await lost
         assert raised.value.code == "lease_lost"
-    with pytest.raises(StoreError, match="interrupted"):
-        await store.end_attempt("run-a", ended("run-a"))
+        assert "engine-b" in raised.value.message
+    assert store.spans("run-a") == []
+    assert store.journal() == before
+
+
+async def test_who_lost_its_lease_may_take_it_again_once_it_is_free(store: Store, url: str) -> None:
+    await running(store, ["run-a"])
+    await store.renew_lease(EXPERIMENT, HOLDER, EXPIRED)
+    with Store.open(url) as other:
+        await other.acquire_lease(EXPERIMENT, "engine-b", 60)
+        await other.release_lease(EXPERIMENT, "engine-b")
+    with pytest.raises(StoreError, match="no longer run by engine-a"):
+        await store.note("said", EXPERIMENT, {})
+    await store.acquire_lease(EXPERIMENT, HOLDER, 60)
+    await store.note("said", EXPERIMENT, {})
 
 
 async def test_an_expired_lease_that_nobody_took_can_be_renewed(store: Store) -> None:

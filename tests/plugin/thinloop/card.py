@@ -22,6 +22,7 @@ CARD = HarnessCard(
         "call_ids": "none: hand no call id to the binding",
         "print": "print this text before the first model call",
         "write_fd1": "write this text to descriptor 1 before the first model call",
+        "flood": "record so many spans of some 20 KB each before the first model call",
         "exit": "end the process with this code before the first model call",
         "sys_exit": "raise SystemExit with this code before the first model call",
         "hang": "before the first model call: `loop` blocks the event loop, `thread` a thread, `wait` itself",

@@ -10,15 +10,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from atp.protocol.spans import Recorder, SpanKind
+
 _IGNORES_SIGTERM = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(3600)"
 
 
-async def misbehave(options: Mapping[str, Any]) -> None:
+async def misbehave(options: Mapping[str, Any], recorder: Recorder) -> None:
     """Do what the options say, in the order of the card."""
     if "print" in options:
         print(options["print"], flush=True)
     if "write_fd1" in options:
         os.write(1, str(options["write_fd1"]).encode())
+    if "flood" in options:
+        for number in range(int(options["flood"])):
+            await recorder.ready()
+            span = recorder.start(SpanKind.CHAIN, "flood")
+            span.set_body("flood", f"{number} " * 4000)
+            span.end()
     if "orphan" in options:
         child = os.posix_spawn(
             sys.executable, [sys.executable, "-c", _IGNORES_SIGTERM], os.environ, setsid=True

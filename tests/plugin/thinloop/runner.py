@@ -24,7 +24,7 @@ class ThinLoopRunner(ConversationRunner):
 
     async def open(self, binding: AgentBinding, context: RunContext) -> Conversation:
         """See `ConversationRunner.open`."""
-        await misbehave(context.options)
+        await misbehave(context.options, context.recorder)
         return ThinLoopConversation(binding, context)
 
 
