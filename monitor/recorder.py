@@ -18,6 +18,7 @@ from opentelemetry import trace as otel_trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from pydantic import JsonValue
 
 from atp.protocol.spans import (
     AttributeValue,
@@ -33,6 +34,7 @@ from monitor.bodies import attribute
 from monitor.foreign_spans import foreign_end, foreign_start
 from monitor.message_lists import MessageLists
 from monitor.recorded_span import RecordedSpan, error_type
+from monitor.records.arguments import altered
 from monitor.tracing import Claim, Tracing, process_tracing
 from monitor.vocabulary import AGENT_NAME, INPUT, RECORDER_FAILURE, RECORDER_FAILURES, RECORDER_LATE_SPANS
 
@@ -76,7 +78,7 @@ class SpanRecorder:
         self._noted: list[SpanEvent] = []
         self._open: dict[str, RecordedSpan] = {}
         self._foreign: dict[int, SpanStart] = {}
-        self._announced: dict[str, tuple[str, str | None]] = {}
+        self._announced: dict[str, tuple[str, list[str | None]]] = {}
         self._trace_id = int(trace_id, 16) if trace_id else self.tracing.ids.generate_trace_id()
         with self.tracing.ids.giving(self._trace_id):
             about = {AGENT_NAME: name, **(attributes or {})}
@@ -108,12 +110,25 @@ class SpanRecorder:
 
     def announce(self, call_id: str, span: SpanHandle, arguments: str | None = None) -> None:
         """See `Recorder.announce`. Providers number calls per reply, so an id can come again: the latest
-        reply counts."""
-        self._announced[call_id] = (span.span_id, arguments)
+        reply counts. Within a reply it can come again too: then it stands for each of its calls."""
+        span_id, texts = self._announced.get(call_id, ("", []))
+        self._announced[call_id] = (
+            span.span_id,
+            [*texts, arguments] if span_id == span.span_id else [arguments],
+        )
 
-    def announced_arguments(self, call_id: str | None) -> str | None:
-        """The arguments of a tool call as the model wrote them; None where that is not known."""
-        return self._announced.get(call_id, ("", None))[1] if call_id is not None else None
+    def announced_arguments(self, call_id: str | None, delivered: JsonValue) -> str | None:
+        """The arguments of a tool call as the model wrote them; None where that is not known.
+
+        Args:
+            call_id: Of the call.
+            delivered: What the harness calls with: of several calls under one id it tells which is meant.
+        """
+        _, texts = self._announced.get(call_id, ("", [None])) if call_id is not None else ("", [None])
+        same = (
+            text for text in texts if len(texts) > 1 and text is not None and not altered(text, delivered)
+        )
+        return next(same, texts[-1])
 
     def tool_parent(self, call_id: str | None, handle: SpanHandle | None) -> tuple[str, ParentSource]:
         """The parent of a tool call, and how it was found: the explicit handle, else the model

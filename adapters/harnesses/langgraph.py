@@ -289,7 +289,7 @@ def _usage(message: AIMessage) -> Usage | None:
     if usage is None:
         return None
     read, written = usage.get("input_token_details") or {}, usage.get("output_token_details") or {}
-    return Usage(
+    return Usage.said(
         input_tokens=usage["input_tokens"],
         output_tokens=usage["output_tokens"],
         cache_read_tokens=read.get("cache_read"),

@@ -334,7 +334,7 @@ def _usage(usage: AgentsUsage) -> Usage | None:
     if usage.requests != len(usage.request_usage_entries):
         return None
     read, written = usage.input_tokens_details, usage.output_tokens_details
-    return Usage(
+    return Usage.said(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cache_read_tokens=read.cached_tokens or None,
@@ -344,12 +344,15 @@ def _usage(usage: AgentsUsage) -> Usage | None:
 
 
 def _response_ids(result: RunResultBase) -> tuple[str, ...] | None:
-    """As the SDK keeps them: on the response, or of a chat completion on what it made of it."""
+    """As the SDK keeps them: on the response, or of a chat completion on what it made of it, if it made
+    anything."""
+    from agents.models.fake_id import FAKE_RESPONSES_ID
+
     ids: list[str] = []
     for response in result.raw_responses:
         kept = [(getattr(item, "provider_data", None) or {}).get("response_id") for item in response.output]
         known = next(filter(None, kept), response.response_id)
-        if known is None:
+        if known is None or known == FAKE_RESPONSES_ID:
             return None
         ids.append(known)
     return tuple(ids)

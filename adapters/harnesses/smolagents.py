@@ -293,7 +293,7 @@ def _line(parts: Sequence[Part]) -> str:
 
 
 def _usage(usage: Any) -> Usage:
-    return Usage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
+    return Usage.said(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens)
 
 
 def _answer(output: Any) -> str | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from atp.protocol.trace import Grade, TaskTrace
 
 SHOWN_PROBLEMS = 20
-"""Lines about single attempts; after them only the counts go on."""
+"""Lines about single attempts; the rest is counted, and told of in one line at the end."""
 
 
 @contextmanager
@@ -30,7 +30,11 @@ def watching(settings: Settings, slots: int | None) -> Iterator[Watcher]:
         slots: How many will run; None when that is not known.
     """
     if settings.verbosity < 0 or not sys.stderr.isatty():
-        yield Watcher(settings, None, None)
+        watcher = Watcher(settings, None, None)
+        try:
+            yield watcher
+        finally:
+            watcher.sum_up()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -42,7 +46,11 @@ def watching(settings: Settings, slots: int | None) -> Iterator[Watcher]:
         TextColumn("{task.description}", markup=False),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield Watcher(settings, progress, progress.add_task("", total=slots))
+        watcher = Watcher(settings, progress, progress.add_task("", total=slots))
+        try:
+            yield watcher
+        finally:
+            watcher.sum_up()
 
 
 class Watcher:
@@ -53,7 +61,8 @@ class Watcher:
         self._progress = progress
         self._bar = bar
         self._counts: Counter[str] = Counter()
-        self._problems = 0
+        self._shown = 0
+        self._unshown: Counter[str] = Counter()
 
     def attempt_started(self, run_id: str, cell_id: str, task_id: str) -> None:
         """See `RunEvents`."""
@@ -66,28 +75,42 @@ class Watcher:
         self._counts[str(trace.status)] += 1
         if trace.error is not None:
             again = "; trying again" if retried else ""
-            self._say(f"{trace.task_id} ({run_id}): {trace.status}: {trace.error.message}{again}")
+            self._say(
+                str(trace.status), f"{trace.task_id} ({run_id}): {trace.status}: {trace.error.message}{again}"
+            )
         if trace.checks is not None and trace.checks.agree is False:
-            self._say(f"{trace.task_id} ({run_id}): records differ: {trace.checks.differences[0]}")
+            self._say(
+                "records differ", f"{trace.task_id} ({run_id}): records differ: {trace.checks.differences[0]}"
+            )
         self._draw(advance=0 if retried else 1)
 
     def graded(self, run_id: str, cell_id: str, verdict: Grade) -> None:
         """See `RunEvents`."""
         if verdict.score is None:
-            self._say(f"{run_id}: no score: {verdict.reason}")
+            self._say("no score", f"{run_id}: no score: {verdict.reason}")
+
+    def sum_up(self) -> None:
+        """Tell how many problems had no line of their own."""
+        if self._unshown:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._unshown.items()))
+            self._print(f"{self._unshown.total()} more problems ({kinds}); `atp results` has them all")
 
     def _draw(self, advance: int = 0) -> None:
         if self._progress is not None and self._bar is not None:
             shown = ", ".join(f"{count} {what}" for what, count in self._counts.items() if count)
             self._progress.update(self._bar, advance=advance, description=shown)
 
-    def _say(self, text: str) -> None:
-        self._problems += 1
-        if self._settings.verbosity < 0 or self._problems > SHOWN_PROBLEMS:
+    def _say(self, kind: str, text: str) -> None:
+        if self._shown == SHOWN_PROBLEMS:
+            self._unshown[kind] += 1
             return
-        last = " (further ones are counted only)" if self._problems == SHOWN_PROBLEMS else ""
+        self._shown += 1
         # Before it is cut: what is left of a secret could no longer be told.
-        line = printable(REDACTOR.text(text))[:500] + last
+        self._print(printable(REDACTOR.text(text))[:500])
+
+    def _print(self, line: str) -> None:
+        if self._settings.verbosity < 0:
+            return
         if self._progress is not None:
             self._progress.console.print(line, markup=False, highlight=False)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from atp.engine.deadline import Deadline
 from atp.engine.door import CallStore, Door
+from atp.engine.last_reply import with_last_reply
 from atp.engine.limits import HardLimits
 from atp.engine.model_sources import ModelSession, ModelSource
 from atp.engine.pool import WorkerPool
@@ -411,17 +412,27 @@ class Attempt:
             return Status.LIMIT, self._fired, error
         if self._limits.not_held is not None:
             return _judged(ErrorInfo.of(InvalidInput(self._limits.not_held)))
-        if error is not None:
-            return _judged(error)
-        if outcome is None or outcome.trace is None:
-            return Status.INTERRUPTED, StopReason.INTERRUPTED, None
-        reason = outcome.trace.stop_reason or StopReason.ANSWERED
-        return reason.status, reason, None
+        return _ended(outcome, error, self._model_ends if failure is None else ())
 
     def _versions(self) -> dict[str, str]:
         packages = self._worker.packages if self._worker else {}
         names = (self._plan.card.package, self._plan.card.distribution)
         return {name: packages[name] for name in names if name in packages}
+
+
+def _ended(
+    outcome: Outcome | None, error: ErrorInfo | None, model_ends: Sequence[SpanEnd]
+) -> tuple[Status, StopReason, ErrorInfo | None]:
+    """The verdict on a run that nothing of ours has ended."""
+    trace = outcome.trace if outcome is not None else None
+    reason = (trace.stop_reason if trace is not None else None) or StopReason.ANSWERED
+    if error is not None or reason.status is Status.COMPLETED:
+        error = with_last_reply(error, model_ends)
+    if error is not None:
+        return _judged(error)
+    if trace is None:
+        return Status.INTERRUPTED, StopReason.INTERRUPTED, None
+    return reason.status, reason, None
 
 
 def _usd(cost: Decimal | None) -> float | None:

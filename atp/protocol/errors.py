@@ -7,12 +7,14 @@
      │   ├─ InvalidInput           a file, option or document breaks its rules
      │   └─ PluginError            an entry point that cannot be loaded or is not what it says
      ├─ AgentError                 the harness or its model did something that ends the run
+     │   └─ ReplyRefused           its SDK raised on a reply of its model that was whole
      ├─ ToolFailed                 a tool reported failure; the text is meant for the model
      ├─ SandboxError               a sandbox cannot do what it was asked
      │   └─ LineTooLong            a process wrote more than its reader takes without a line end
      ├─ InfrastructureError        network, disk, provider, process
      │   ├─ WorkerDied             the worker process ended with the attempt in flight
      │   ├─ LinkBroken             a frame broke the rules of the link, or the peer is gone
+     │   ├─ UnreadableReply        what a provider answered to a model call of the harness is no reply
      │   ├─ SandboxUnavailable     no sandbox can be started here; says what to change
      │   ├─ ModelCallFailed        a model that the engine calls for a user or a judge gave no reply
      │   └─ StoreError             the database refused or lost something
@@ -92,6 +94,12 @@ class AgentError(AtpError):
     fault = Fault.AGENT
 
 
+class ReplyRefused(AgentError):
+    """The SDK of a harness raised on a reply that was whole: its model wrote what it does not take."""
+
+    code = "reply_refused"
+
+
 class ToolFailed(AtpError):
     """A tool reported failure; the message is text for the model."""
 
@@ -115,6 +123,12 @@ class LinkBroken(InfrastructureError):
     """A frame broke the rules of the link, or the peer is gone."""
 
     code = "link_broken"
+
+
+class UnreadableReply(InfrastructureError):
+    """A provider answered a model call of the harness with something that is no reply, or is none whole."""
+
+    code = "unreadable_reply"
 
 
 class SandboxUnavailable(InfrastructureError):

@@ -225,6 +225,13 @@ TABLE: tuple[Rule, ...] = (
     Rule(
         _S.INFRA_ERROR, _R.WORKER_ERROR, _F.INFRASTRUCTURE, True, error_class="atp.protocol.errors.StoreError"
     ),
+    Rule(
+        _S.INFRA_ERROR,
+        _R.PROVIDER_ERROR,
+        _F.INFRASTRUCTURE,
+        True,
+        error_class="atp.protocol.errors.UnreadableReply",
+    ),
     Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="atp.protocol.errors.AgentError"),
     Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="atp.protocol.errors.ToolFailed"),
     Rule(
@@ -236,18 +243,14 @@ TABLE: tuple[Rule, ...] = (
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, http_status=range(429, 430)),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, http_status=range(500, 600)),
     Rule(_S.AGENT_ERROR, _R.PROVIDER_ERROR, _F.AGENT, False, http_status=range(400, 500)),
-    # No answer at all.
-    Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="openai.APIConnectionError"),
+    # No answer at all, or an error within a stream, which has no HTTP status.
+    Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="openai.APIError"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.ConnectionError"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.TimeoutError"),
     # What the model wrote holds half of a surrogate pair, and the SDK cannot send it back.
     Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="builtins.UnicodeEncodeError"),
     # What an SDK raises of its own accord: the model called a tool that does not exist, a guardrail fired.
     Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="agents.exceptions.AgentsException"),
-    # What remains of an SDK's own errors about a model call: a reply that it cannot read.
-    Rule(
-        _S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="smolagents.utils.AgentGenerationError"
-    ),
 )
 """The built-in rules; the first that matches decides. Users put their own before them."""
 

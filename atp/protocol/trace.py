@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import TypeGuard
 
 from pydantic import AwareDatetime, Field, JsonValue
 
@@ -23,6 +24,11 @@ class Usage(Frozen):
     cache_write_tokens: int | None = Field(default=None, ge=0)
     reasoning_tokens: int | None = Field(default=None, ge=0)
 
+    @classmethod
+    def said(cls, **counts: object) -> Usage:
+        """Tokens as a provider or an SDK states them: what is no count, a negative number say, is unknown."""
+        return cls(**{name: count if _is_count(count) else None for name, count in counts.items()})
+
     def __add__(self, other: Usage) -> Usage:
         """The sum, where both are known; a sum with an unknown part is unknown."""
         return _sum((self, other))
@@ -32,6 +38,10 @@ class Usage(Frozen):
         """The sum of all; None when there is nothing to sum."""
         summands = tuple(usages)
         return _sum(summands) if summands else None
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _sum(usages: Sequence[Usage]) -> Usage:

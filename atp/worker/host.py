@@ -197,7 +197,7 @@ class _LinkPort:
                     "name": name,
                     "arguments": arguments,
                     "call_id": call_id,
-                    "announced": self._recorder.announced_arguments(call_id),
+                    "announced": self._recorder.announced_arguments(call_id, arguments),
                     "span_id": span_id,
                     "parent_id": parent_id,
                     "parent_source": source,

@@ -21,7 +21,7 @@ from monitor import vocabulary as v
 from monitor.instruments.langchain_handler import handler_class
 from monitor.instruments.langchain_messages import MessageForms, canonical
 from monitor.instruments.openai_http import MODEL_CALL
-from monitor.instruments.openai_replies import ChatReply, read_reply
+from monitor.instruments.openai_replies import ChatReply
 from monitor.instruments.watched_call import WatchedCall, set_known
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class LangGraphInstrument:
             return
         try:
             # LangChain hands nothing on of a stream that breaks; the copy has what came.
-            form = call.reply().message if call.copy is not None else None
+            form = call.reply(error).message
             if form is not None:
                 call.span.set_messages(v.OUTPUT_MESSAGES, [form])
         finally:
@@ -157,7 +157,9 @@ class LangGraphInstrument:
             call.span.end(error)
 
     def _record_reply(self, call: _ModelCall, response: Any) -> None:
-        span, reply = call.span, call.reply()
+        span, reply = call.span, call.reply(None)
+        if not response.generations[0]:
+            return  # no choice came, and LangChain raises next
         generation = response.generations[0][0]
         message = getattr(generation, "message", None)
         if message is None:  # a completion model, without messages
@@ -197,9 +199,11 @@ class LangGraphInstrument:
         ]
         if refused:
             span.set(v.REJECTED_CALL_IDS, refused)
-        for call_id, _ in announced:
+        written: list[str | None] = [each.arguments for each in reply.calls]
+        written = written or [None] * len(announced)
+        for (call_id, _), text in zip(announced, written, strict=True):
             if call_id:
-                self.recorder.announce(call_id, span, texts.get(call_id))
+                self.recorder.announce(call_id, span, text)
 
 
 @dataclass(slots=True)
@@ -226,16 +230,6 @@ class _ModelCall(WatchedCall):
     started: int = field(default_factory=time.perf_counter_ns)
     streaming: bool = False
     offered: frozenset[str] = frozenset()
-
-    def reply(self) -> ChatReply:
-        """What the copied response says; empty where none was copied."""
-        if self.copy is None:
-            return ChatReply()
-        try:
-            return read_reply(self.copy.content_type, self.copy.content())
-        except Exception as error:
-            self.recorder.failed("copied response", error)
-            return ChatReply()
 
 
 def _record_usage(span: SpanHandle, usage: Mapping[str, Any] | None) -> None:

@@ -11,8 +11,10 @@ model call sets, in the context in which the call is then made.
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, SpanKind
 from monitor import vocabulary as v
 from monitor.instruments.openai_agents_hooks import forget, keep_traces_here, listening, run_hooks
-from monitor.instruments.openai_agents_spans import error_of, has_reply, reply_of
+from monitor.instruments.openai_agents_spans import SpanFailed, error_of, has_reply, reply_of
 from monitor.instruments.openai_http import MODEL_CALL
 from monitor.instruments.openai_replies import ChatReply, read_reply
 from monitor.instruments.openai_requests import ModelRequest, RequestForms
@@ -130,13 +132,16 @@ class OpenAIAgentsInstrument:
 
     def _model_ended(self, call: _ModelCall, span: Any) -> None:
         error = error_of(span)
+        cut_off = error is None and isinstance(sys.exception(), asyncio.CancelledError | GeneratorExit)
+        if error is None and not cut_off and not has_reply(span.span_data):
+            error = SpanFailed("no reply came")
         try:
             self._record_request(call, span.span_data)
-            self._record_reply(call, span.span_data)
+            self._record_reply(call, span.span_data, sys.exception() if cut_off else error)
         finally:
             call.ended = True
-            # Without an error and without a reply it was cancelled, and the recorder knows by what.
-            if error is not None or has_reply(span.span_data):
+            # Of a call that was cut off the recorder knows by what.
+            if not cut_off or has_reply(span.span_data):
                 call.span.end(error)
 
     def _record_request(self, call: _ModelCall, data: Any) -> None:
@@ -151,8 +156,8 @@ class OpenAIAgentsInstrument:
         if request.tools:
             span.set_messages(v.TOOL_DEFINITIONS, request.tools)
 
-    def _record_reply(self, call: _ModelCall, data: Any) -> None:
-        span, reply = call.span, call.reply() if call.copy is not None else reply_of(data)
+    def _record_reply(self, call: _ModelCall, data: Any, error: BaseException | None) -> None:
+        span, reply = call.span, call.reply(error) if call.copy is not None else reply_of(data)
         set_known(span, v.RESPONSE_ID, reply.response_id)
         set_known(span, v.MODEL_ANSWERED, reply.model)
         set_known(span, v.FINISH_REASON, reply.finish_reason)
@@ -165,7 +170,7 @@ class OpenAIAgentsInstrument:
         message = reply.message
         if message is not None:
             span.set_messages(v.OUTPUT_MESSAGES, [message])
-        if reply.calls:
+        if reply.calls and not reply.broken:
             self._announce(span, reply)
 
     def _announce(self, span: SpanHandle, reply: ChatReply) -> None:
@@ -213,7 +218,6 @@ class _ModelCall(WatchedCall):
 
     instrument: OpenAIAgentsInstrument
     asked: str
-    read: Callable[[str, bytes], ChatReply]
     started: int = field(default_factory=time.perf_counter_ns)
     request: ModelRequest | None = None
 
@@ -230,14 +234,9 @@ class _ModelCall(WatchedCall):
         except Exception as error:
             self.instrument.failed("request", error)
 
-    def reply(self) -> ChatReply:
-        """What the copied response says; empty where it cannot be read."""
-        assert self.copy is not None
-        first = self.copy.first_chunk
+    def reply(self, error: BaseException | None) -> ChatReply:
+        """See `WatchedCall.reply`."""
+        first = self.copy.first_chunk if self.copy is not None else None
         if first is not None and self.request is not None and self.request.stream:
             self.span.set(v.TIME_TO_FIRST_CHUNK, (first - self.started) / 1e9)
-        try:
-            return self.read(self.copy.content_type, self.copy.content())
-        except Exception as error:
-            self.instrument.failed("copied response", error)
-            return ChatReply()
+        return WatchedCall.reply(self, error)

@@ -31,6 +31,12 @@ class ChatReply:
     calls: list[AnnouncedCall] = field(default_factory=list)
     usage: Usage | None = None
     """None when the provider said none."""
+    begun: bool = False
+    """Whether there is a choice, or a response, at all."""
+    ended: bool = True
+    """Whether a stream came to its end."""
+    broken: bool = False
+    """Whether it is no reply, or none whole, of which the SDK has made nothing."""
 
     @property
     def message(self) -> dict[str, Any] | None:
@@ -68,13 +74,14 @@ def read_reply(content_type: str, content: bytes) -> ChatReply:
         ValueError: It is neither a chat completion nor a stream of its chunks.
     """
     reply = ChatReply()
-    if content_type.startswith("text/event-stream"):
+    if is_stream(content_type, content):
         by_index: dict[int, AnnouncedCall] = {}
         for chunk in stream_events(content):
             _identity(reply, chunk)
             for choice in _first(chunk):
                 _delta(reply, choice, by_index)
         reply.calls = [by_index[index] for index in sorted(by_index)]
+        reply.ended = reply.finish_reason is not None and b"data: [DONE]" in content
     else:
         read_completion(json_object(content), reply)
     return reply
@@ -84,6 +91,7 @@ def read_completion(completion: Mapping[str, Any], reply: ChatReply) -> None:
     """Read a whole chat completion."""
     _identity(reply, completion)
     for choice in _first(completion):
+        reply.begun = True
         message = choice.get("message") or {}
         reply.finish_reason = choice.get("finish_reason")
         reply.reasoning = _reasoning(message)
@@ -102,6 +110,12 @@ def stream_events(content: bytes) -> Iterator[Mapping[str, Any]]:
         data = line[5:].strip() if line.startswith(b"data:") else b""
         if data and data != b"[DONE]":
             yield json_object(data)
+
+
+def is_stream(content_type: str, content: bytes) -> bool:
+    """Whether a body is a stream of server-sent events. SDKs do not look at the content type, which can be
+    wrong."""
+    return content_type.startswith("text/event-stream") or content.startswith((b"data:", b"event:"))
 
 
 def json_object(content: bytes) -> Mapping[str, Any]:
@@ -136,6 +150,7 @@ def _identity(reply: ChatReply, document: Mapping[str, Any]) -> None:
 
 
 def _delta(reply: ChatReply, choice: Mapping[str, Any], by_index: dict[int, AnnouncedCall]) -> None:
+    reply.begun = True
     delta = choice.get("delta") or {}
     reply.finish_reason = choice.get("finish_reason") or reply.finish_reason
     reasoning = _reasoning(delta)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from atp.protocol.trace import Usage
-from monitor.instruments.openai_replies import AnnouncedCall, ChatReply, json_object, stream_events
+from monitor.instruments.openai_replies import AnnouncedCall, ChatReply, is_stream, json_object, stream_events
 
 _INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
 """`incomplete_details.reason` -> the finish reason that chat completions have for it."""
@@ -25,7 +25,7 @@ def read_response_reply(content_type: str, content: bytes) -> ChatReply:
         ValueError: It is neither a response nor a stream of its events.
     """
     reply = ChatReply()
-    if not content_type.startswith("text/event-stream"):
+    if not is_stream(content_type, content):
         read_response(json_object(content), reply)
         return reply
     items: dict[int, dict[str, Any]] = {}
@@ -39,6 +39,7 @@ def read_response_reply(content_type: str, content: bytes) -> ChatReply:
         else:
             _add(event, str(kind), items)
     _read_items((items[index] for index in sorted(items)), reply)
+    reply.ended = False
     return reply
 
 
@@ -48,6 +49,7 @@ def read_response(response: Mapping[str, Any], reply: ChatReply) -> None:
     The API has no finish reasons; those of chat completions are derived, so that both dialects
     are told alike.
     """
+    reply.begun = True
     reply.response_id = response.get("id") or reply.response_id
     reply.model = response.get("model") or reply.model
     _read_items(response.get("output") or (), reply)

@@ -29,7 +29,7 @@ from monitor import vocabulary as v
 from monitor.instruments.openai_http import MODEL_CALL, CopiedResponse
 from monitor.instruments.openai_replies import ChatReply, read_reply
 from monitor.instruments.openai_requests import RequestForms
-from monitor.instruments.watched_call import set_known
+from monitor.instruments.watched_call import copied_reply, set_known
 
 
 class SmolagentsInstrument:
@@ -117,7 +117,7 @@ class SmolagentsInstrument:
             MODEL_CALL.set(None)
             # Not an Exception: the attempt is being stopped.
             if error is None or isinstance(error, Exception):
-                self.record("model call", lambda: self._ended(call, call.reply(), error))
+                self.record("model call", lambda: self._ended(call, error))
 
     def record(self, where: str, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a coroutine in the event loop and wait for it. Raises nothing."""
@@ -161,7 +161,7 @@ class SmolagentsInstrument:
             }
             call.span.event(v.FAILED_TRY, about)
 
-    async def _ended(self, call: ModelCall, reply: ChatReply, error: Exception | None) -> None:
+    async def _ended(self, call: ModelCall, error: Exception | None) -> None:
         span = call.span
         if span is None:
             return  # it failed before anything was asked
@@ -169,6 +169,7 @@ class SmolagentsInstrument:
             span.set(v.RETRIES, call.requests - 1)
             if call.streams and call.copy is not None and call.copy.first_chunk is not None:
                 span.set(v.TIME_TO_FIRST_CHUNK, (call.copy.first_chunk - call.started) / 1e9)
+            reply = copied_reply(call.copy, read_reply, error, span, self.recorder)
             message = reply.message
             if message is not None:
                 span.set_messages(v.OUTPUT_MESSAGES, [message])
@@ -230,16 +231,6 @@ class ModelCall:
     def refused(self, status: int, retry_count: int | None) -> None:
         """See `Listener`. The count is our own: smolagents' repetitions start the client's anew."""
         self.instrument.record("response", lambda: self.instrument.refused(self, status))
-
-    def reply(self) -> ChatReply:
-        """What the copied response says; empty where none was copied."""
-        if self.copy is None:
-            return ChatReply()
-        try:
-            return read_reply(self.copy.content_type, self.copy.content())
-        except Exception as error:
-            self.instrument.recorder.failed("copied response", error)
-            return ChatReply()
 
 
 def _written_call(tools: Mapping[str, Any], text: str | None) -> str | None:

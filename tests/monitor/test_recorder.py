@@ -98,6 +98,16 @@ def test_the_latest_announcement_of_a_repeated_call_id_counts(recorder: SpanReco
     assert recorder.tool_parent("call_0", None)[0] == second.span_id
 
 
+def test_calls_of_one_reply_under_one_id_are_told_apart_by_what_is_delivered(recorder: SpanRecorder) -> None:
+    model = recorder.start(SpanKind.MODEL, "m")
+    for text in ('{"city": "Paris"}', '{"city": "Oslo"}'):
+        recorder.announce("call_0", model, text)
+    assert recorder.announced_arguments("call_0", {"city": "Paris"}) == '{"city": "Paris"}'
+    assert recorder.announced_arguments("call_0", {"city": "Oslo"}) == '{"city": "Oslo"}'
+    assert recorder.announced_arguments("call_0", {}) == '{"city": "Oslo"}'  # neither: the last is as good
+    assert recorder.announced_arguments("call_1", {}) is None
+
+
 def test_a_foreign_span_nests_below_an_allocated_tool_span(recorder: SpanRecorder, sink: MemorySink) -> None:
     tool = recorder.allocate()
     with recorder.as_current(tool):

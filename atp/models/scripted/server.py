@@ -319,7 +319,7 @@ class _Exchange:
             "error": self._code,
             "fault": self.fault.kind if self.fault else None,
             "response_id": reply.id if reply else None,
-            "model": self._model,
+            "model": reply.model if reply else self._model,
             "finish_reason": reply.step.finish.value if reply else None,
             "tool_calls": [{"id": call.id, "name": call.name} for call in reply.step.tool_calls]
             if reply

@@ -19,6 +19,7 @@ from atp.protocol.spans import SpanHandle, SpanKind
 from atp.protocol.status import ErrorInfo, Status, StopReason, classify
 from atp.protocol.task import ImagePart
 from atp.protocol.trace import Usage
+from monitor import vocabulary as v
 from tests.adapters.harnesses.smolagents_attempt import (
     ANSWERS,
     ASKS,
@@ -94,11 +95,13 @@ async def test_the_harness_sums_the_usage_that_the_endpoint_said(foreign_endpoin
     assert trace.response_ids == ("resp-1", "resp-2")
 
 
-async def test_a_reply_without_usage_ends_the_run_as_the_card_says(foreign_endpoint: ForeignEndpoint) -> None:
+async def test_a_reply_without_usage_is_not_taken_as_the_card_says(foreign_endpoint: ForeignEndpoint) -> None:
     foreign_endpoint.replies = [replying(completion("resp-1", text="Sunny."))]
-    with pytest.raises(Exception, match="prompt_tokens") as raised:
-        await attempt(foreign_endpoint.base_url).run()
-    assert classify(ErrorInfo.of(raised.value)).status is Status.AGENT_ERROR
+    made = attempt(foreign_endpoint.base_url)
+    with pytest.raises(Exception, match="prompt_tokens"):
+        await made.run()
+    [span] = [end for end in made.sink.ends if end.start.kind is SpanKind.MODEL]
+    assert span.attributes[v.FAILED_REPLY] == "refused"
 
 
 RICH: dict[str, Any] = {

@@ -222,3 +222,8 @@ def test_infinity_survives_json() -> None:
     adapter = TypeAdapter(TaskTrace)
     trace = TaskTrace(native={"x": math.inf})
     assert adapter.validate_json(adapter.dump_json(trace)).native == {"x": math.inf}
+
+
+@pytest.mark.parametrize("count", [-1, None, "7", 1.5, True, [7]])
+def test_what_is_no_count_of_tokens_is_unknown(count: object) -> None:
+    assert Usage.said(input_tokens=count, output_tokens=7) == Usage(output_tokens=7)

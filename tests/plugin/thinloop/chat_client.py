@@ -43,6 +43,7 @@ class ChatClient:
             ChatHttpError: A status other than 200.
             ConnectionError: No answer.
             TimeoutError: None in time.
+            ValueError: An answer that is no reply.
         """
         body = json.dumps(request, ensure_ascii=False).encode()
         async with asyncio.timeout(self._timeout):
@@ -54,6 +55,8 @@ class ChatClient:
         if status != 200:
             raise ChatHttpError(status, answer)
         reply: dict[str, Any] = json.loads(answer)
+        if not reply["choices"]:
+            raise ValueError("the reply has no choices")
         return reply
 
     async def close(self) -> None:

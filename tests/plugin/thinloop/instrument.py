@@ -61,8 +61,10 @@ class ThinLoopInstrument:
             self._recorder.announce(call["id"], span, call["function"]["arguments"])
         self._end(span, None)
 
-    def failed(self, span: SpanHandle, error: BaseException) -> None:
-        """The call has failed."""
+    def failed(self, span: SpanHandle, error: BaseException, *, unreadable: bool) -> None:
+        """The call has failed, perhaps on an answer that is no reply."""
+        if unreadable:
+            span.set(vocabulary.FAILED_REPLY, "unreadable")
         self._end(span, error)
 
     def close(self) -> None:

@@ -91,7 +91,7 @@ class ThinLoopConversation:
             reply = await self._tried(request, span)
         except BaseException as error:
             if self._instrument and span:
-                self._instrument.failed(span, error)
+                self._instrument.failed(span, error, unreadable=isinstance(error, ValueError))
             raise
         self._calls_made += 1
         if self._instrument and span:
@@ -117,12 +117,11 @@ class ThinLoopConversation:
         try:
             arguments: JsonValue = json.loads(text)
         except ValueError:
-            content = f"the arguments are no JSON: {text}"
-        else:
-            name = call["function"]["name"].removeprefix(self._prefix)
-            call_id = call["id"] if self._hands_on_ids else None
-            content = (await self._binding.call(name, arguments, call_id)).text
-        return {"role": "tool", "tool_call_id": call["id"], "content": content}
+            arguments = text  # for the binding to refuse
+        name = call["function"]["name"].removeprefix(self._prefix)
+        call_id = call["id"] if self._hands_on_ids else None
+        result = await self._binding.call(name, arguments, call_id)
+        return {"role": "tool", "tool_call_id": call["id"], "content": result.text}
 
     def _reply(self, replies: Sequence[Mapping[str, Any]], text: str | None, stop: StopReason) -> Reply:
         wanted = self._context.options.get("answer_characters")
@@ -136,7 +135,7 @@ class ThinLoopConversation:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    return Usage(
+    return Usage.said(
         input_tokens=usage.get("prompt_tokens"),
         output_tokens=usage.get("completion_tokens"),
         cache_read_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),

@@ -273,8 +273,10 @@ async def test_usage_can_be_missing_or_negative_and_the_log_makes_none_up(
 
 @BOTH
 async def test_another_model_may_answer(endpoint: ScriptedEndpoint, dialect: Dialect) -> None:
-    answer = await got(await opened(endpoint, "{reply: other_model}"), dialect)
+    session = await opened(endpoint, "{reply: other_model}")
+    answer = await got(session, dialect)
     assert json.loads(answer.body)["model"] == "another-model"
+    assert [line["model"] for line in logged(endpoint, session)] == ["another-model"]
 
 
 async def test_calls_of_one_reply_can_share_their_id_or_have_none(endpoint: ScriptedEndpoint) -> None:
