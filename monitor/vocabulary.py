@@ -79,7 +79,8 @@ OUTPUT_MESSAGES: Final = "output.messages"
 TOOL_DEFINITIONS: Final = "tool.definitions"
 """Body: list of definitions as they go over the wire."""
 FAILED_TRY: Final = "model.failed_try"
-"""Event: an HTTP answer of the provider that was no reply (`http.status_code`, `retry_count`)."""
+"""Event: an HTTP answer of the provider that was no reply (`http.status_code`, `retry_count`, and
+`retry_after` in seconds where it asked for time)."""
 
 # tool
 TOOL_NAME: Final = "tool.name"

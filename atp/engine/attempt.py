@@ -12,6 +12,7 @@ from typing import TypeVar
 from atp.engine.door import CallStore, Door
 from atp.engine.model_sources import ModelSession, ModelSource
 from atp.engine.pool import WorkerPool
+from atp.engine.pressure import Gate
 from atp.engine.workers import Worker
 from atp.protocol.benchmark import Benchmark
 from atp.protocol.cards import HarnessCard
@@ -44,6 +45,7 @@ class AttemptPlan:
     model: str
     pool: WorkerPool
     source: ModelSource
+    gate: Gate
     store: CallStore
     sampling: Sampling
     limits: Limits
@@ -110,6 +112,11 @@ class Attempt:
         """Whether its worker died with it, so that spans it had open will never end."""
         return self._worker is not None and not self._worker.alive
 
+    @property
+    def last_call_ns(self) -> int:
+        """When its last model call that has ended began, in nanoseconds since 1970; 0 without any."""
+        return self._model_ends[-1].start.start_ns if self._model_ends else 0
+
     def cancel(self) -> None:
         """End the attempt: `cancelled`."""
         self._fire(StopReason.CANCELLED)
@@ -139,6 +146,7 @@ class Attempt:
         if record.start.kind is not SpanKind.MODEL:
             return
         self._model_ends.append(record)
+        self._plan.gate.heard(record)
         most = self._plan.limits.max_total_tokens
         if most is not None:
             [call] = model_calls([record])

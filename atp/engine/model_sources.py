@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from atp.models.ref import ModelRef
+from atp.models.ref import SCRIPTED, ModelRef
 from atp.models.scripted.endpoint import ScriptedEndpoint, ScriptedSession
 from atp.models.scripted.policies import policy_for
 from atp.models.scripted.script import Script
@@ -28,6 +28,10 @@ class ModelSession(Protocol):
 class ModelSource(Protocol):
     """Gives every attempt its model."""
 
+    @property
+    def address(self) -> str:
+        """Whose capacity its model calls take: sources of one address share it."""
+
     async def open(self, run_id: str, task: TaskInput) -> ModelSession:
         """A session for one attempt."""
 
@@ -37,6 +41,7 @@ class ProviderSource:
 
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self.endpoint = endpoint
+        self.address = endpoint.base_url
 
     async def open(self, run_id: str, task: TaskInput) -> ModelSession:
         """See `ModelSource.open`."""
@@ -58,6 +63,7 @@ class ScriptedSource:
     """
 
     def __init__(self, endpoint: ScriptedEndpoint, model: ModelRef, idiom: str, dialect: Dialect) -> None:
+        self.address = SCRIPTED
         self._endpoint = endpoint
         self._model = model
         self._script = Script.load(model.script_path) if model.script_path else None

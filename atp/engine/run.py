@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from atp.engine.model_sources import ModelSource, ProviderSource, ScriptedSource
 from atp.engine.options import RunOptions
 from atp.engine.own_agents import SDK_OPTION
 from atp.engine.pool import WorkerPool
+from atp.engine.pressure import TOO_MANY_REQUESTS, Gate
 from atp.models.providers import provider_endpoint
 from atp.models.scripted.endpoint import ScriptedEndpoint
 from atp.protocol.errors import StoreError
@@ -112,6 +113,7 @@ class Run:
         self._logs = logs
         self._events = events
         self._plans: dict[str, AttemptPlan] = {}
+        self._stopping = asyncio.Event()
         self._open = deque(work.slots)
         self._running: set[Attempt] = set()
         self._graders = asyncio.Semaphore(GRADERS)
@@ -146,6 +148,9 @@ class Run:
     def interrupt(self) -> None:
         """The first time: start nothing more, and cancel after a grace time. Then: cancel at once."""
         self._open.clear()
+        self._stopping.set()
+        for plan in self._plans.values():
+            plan.gate.shut()
         if self.interrupted:
             self._cancel_all()
         else:
@@ -158,39 +163,63 @@ class Run:
 
     async def _run_slots(self, group: asyncio.TaskGroup) -> None:
         while self._open:
-            ended = await self._run_slot(self._open.popleft())
+            ended = await self._run_slot(self._next_slot())
             if ended is not None:
                 group.create_task(self._grade(ended))
+
+    def _next_slot(self) -> OpenSlot:
+        """The first that could start at once, else the first: one endpoint's pressure is not another's."""
+        ready = (slot for slot in self._open if self._plans[slot.cell_id].gate.is_open)
+        slot = next(ready, self._open[0])
+        self._open.remove(slot)
+        return slot
 
     async def _run_slot(self, slot: OpenSlot) -> Ungraded | None:
         plan = self._plans[slot.cell_id]
         for number in range(slot.tries + 1, slot.tries + 2 + self._options.retries):
-            attempt = Attempt(_run_id(), secrets.token_hex(16), slot.task, plan)
-            row = AttemptStart(attempt.run_id, slot.slot_id, number, attempt.trace_id, datetime.now(UTC))
-            begun = asyncio.ensure_future(self._store.begin_attempt(row))
-            self._events.attempt_started(attempt.run_id, slot.cell_id, slot.task.task_id)
-            self._running.add(attempt)
+            if not await plan.gate.enter():
+                break
             try:
-                trace = await attempt.run(begun)
-                await begun  # what kept it from beginning ends the experiment, not the attempt
+                trace, again = await self._try(slot, number, plan)
             finally:
-                self._running.discard(attempt)
-            trace = await self._end(attempt, trace)
-            again = (
-                not self.interrupted
-                and number <= slot.tries + self._options.retries
-                and trace.error is not None
-                and trace.status is not None
-                and not trace.status.gradable
-                and classify(trace.error).retry
-            )
-            self._events.attempt_ended(attempt.run_id, slot.cell_id, trace, again)
+                plan.gate.leave()
             if trace.status is not None and trace.status.gradable:
-                return Ungraded(attempt.run_id, slot.cell_id, slot.task, trace)
+                return Ungraded(str(trace.run_id), slot.cell_id, slot.task, trace)
             if not again:
                 break
-            await asyncio.sleep(retry_delay(number - slot.tries, trace.error))
+            await self._pause(retry_delay(number - slot.tries, trace.error))
         return None
+
+    async def _try(self, slot: OpenSlot, number: int, plan: AttemptPlan) -> tuple[TaskTrace, bool]:
+        """One try at a slot; gives what came of it, and whether another one follows."""
+        attempt = Attempt(_run_id(), secrets.token_hex(16), slot.task, plan)
+        row = AttemptStart(attempt.run_id, slot.slot_id, number, attempt.trace_id, datetime.now(UTC))
+        begun = asyncio.ensure_future(self._store.begin_attempt(row))
+        self._events.attempt_started(attempt.run_id, slot.cell_id, slot.task.task_id)
+        self._running.add(attempt)
+        try:
+            trace = await attempt.run(begun)
+            await begun  # what kept it from beginning ends the experiment, not the attempt
+        finally:
+            self._running.discard(attempt)
+        trace = await self._end(attempt, trace)
+        if trace.error is not None and trace.error.http_status == TOO_MANY_REQUESTS:
+            # Also where the instrument sees no single tries.
+            plan.gate.refused(attempt.last_call_ns, trace.error.retry_after)
+        again = (
+            not self.interrupted
+            and number <= slot.tries + self._options.retries
+            and trace.error is not None
+            and trace.status is not None
+            and not trace.status.gradable
+            and classify(trace.error).retry
+        )
+        self._events.attempt_ended(attempt.run_id, slot.cell_id, trace, again)
+        return trace, again
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def _end(self, attempt: Attempt, trace: TaskTrace) -> TaskTrace:
         """Store the end of an attempt; gives the trace as stored."""
@@ -213,6 +242,7 @@ class Run:
 
     async def _prepare(self, stack: AsyncExitStack) -> None:
         pools: dict[tuple[str, Path], WorkerPool] = {}
+        gates: dict[str, Gate] = {}
         endpoint: ScriptedEndpoint | None = None
         wanted = {slot.cell_id for slot in self._open}
         pairings = {cell: pairing for cell, pairing in self._work.pairings.items() if cell in wanted}
@@ -228,12 +258,14 @@ class Run:
                     pairing.harness, python, self._options.workers, self._logs, self._store.record_soon
                 )
                 stack.push_async_callback(pools[key].stop)
+            source = self._source(pairing, endpoint)
             self._plans[cell_id] = AttemptPlan(
                 benchmark=pairing.benchmark,
                 card=pairing.harness,
                 model=str(pairing.model),
                 pool=pools[key],
-                source=self._source(pairing, endpoint),
+                source=source,
+                gate=gates.setdefault(source.address, Gate(self._options.concurrency)),
                 store=self._store,
                 sampling=self._options.sampling,
                 limits=self._options.limits,

@@ -26,11 +26,11 @@ class WatchedCall:
         if copy.retry_count is not None:
             self.span.set(v.RETRIES, copy.retry_count)
 
-    def refused(self, status: int, retry_count: int | None) -> None:
+    def refused(self, status: int, retry_count: int | None, retry_after: float | None) -> None:
         """See `Listener`."""
         if self._unannounced():
             return
-        self.span.event(v.FAILED_TRY, {"http.status_code": status, "retry_count": retry_count})
+        self.span.event(v.FAILED_TRY, failed_try(status, retry_count, retry_after))
         if retry_count is not None:
             self.span.set(v.RETRIES, retry_count)
 
@@ -39,6 +39,12 @@ class WatchedCall:
             # Somebody used the HTTP client in this context past the hooks: no span tells of it.
             self.recorder.failed("response", LookupError("no model call was announced for a response"))
         return self.ended
+
+
+def failed_try(status: int, retry_count: int | None, retry_after: float | None) -> dict[str, AttributeValue]:
+    """What the event of a failed try tells."""
+    about: dict[str, AttributeValue] = {"http.status_code": status, "retry_count": retry_count}
+    return about if retry_after is None else about | {"retry_after": retry_after}
 
 
 def set_known(span: SpanHandle, name: str, value: AttributeValue) -> None:
