@@ -86,7 +86,8 @@ TOOL_DEFINITIONS: Final = "tool.definitions"
 REPEATED_TRY: Final = "model.repeated_try"
 """Event: the request goes out again (`retry_count`), after a try that failed or was given up."""
 FAILED_TRY: Final = "model.failed_try"
-"""Event: an HTTP answer of the provider that was no reply (`http.status_code`, `retry_count`)."""
+"""Event: an HTTP answer of the provider that was no reply (`http.status_code`, `retry_count`, and
+`retry_after` in seconds where it asked for time)."""
 
 # tool
 TOOL_NAME: Final = "tool.name"

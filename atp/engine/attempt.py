@@ -16,6 +16,7 @@ from atp.engine.last_reply import with_last_reply
 from atp.engine.limits import HardLimits
 from atp.engine.model_sources import ModelSession, ModelSource
 from atp.engine.pool import WorkerPool
+from atp.engine.pressure import Gate
 from atp.engine.spending import Prices, Spending
 from atp.engine.user_model import SpanStore, UserModel, UserPlan
 from atp.engine.workers import Worker
@@ -58,6 +59,7 @@ class AttemptPlan:
     model: str
     pool: WorkerPool
     source: ModelSource
+    gate: Gate
     store: AttemptStore
     sampling: Sampling
     limits: Limits
@@ -145,6 +147,11 @@ class Attempt:
         """USD that its model calls are known to have cost so far, whoever made them."""
         return self._spending.known
 
+    @property
+    def last_call_ns(self) -> int:
+        """When its last model call that has ended began, in nanoseconds since 1970; 0 without any."""
+        return self._model_ends[-1].start.start_ns if self._model_ends else 0
+
     def cancel(self) -> None:
         """End the attempt: `cancelled`. One whose agent has ended, or a second time, changes nothing."""
         if self._over_for_good or self._fired is not None:
@@ -185,6 +192,7 @@ class Attempt:
         if record.start.kind is not SpanKind.MODEL:
             return
         self._model_ends.append(record)
+        self._plan.gate.heard(record)
         self._deadline.add(record)
         broken = self._limits.ended(record)
         self._fired = self._fired or broken

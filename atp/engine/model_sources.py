@@ -8,7 +8,7 @@ from typing import Protocol
 
 from atp.engine.recordings import Recordings, SlotKey
 from atp.models.providers import provider_endpoint
-from atp.models.ref import ModelRef
+from atp.models.ref import SCRIPTED, ModelRef
 from atp.models.scripted.endpoint import ScriptedEndpoint, ScriptedSession
 from atp.models.scripted.policies import policy_for, replay_policy
 from atp.models.scripted.script import Script
@@ -32,6 +32,10 @@ class ModelSession(Protocol):
 class ModelSource(Protocol):
     """Gives every attempt its model."""
 
+    @property
+    def address(self) -> str:
+        """Whose capacity its model calls take: sources of one address share it."""
+
     async def open(self, run_id: str, task: TaskInput, repeat: int) -> ModelSession:
         """A session for one attempt at the task's slot of this number, from 0."""
 
@@ -41,6 +45,7 @@ class ProviderSource:
 
     def __init__(self, endpoint: ModelEndpoint) -> None:
         self.endpoint = endpoint
+        self.address = endpoint.base_url
 
     async def open(self, run_id: str, task: TaskInput, repeat: int) -> ModelSession:
         """See `ModelSource.open`."""
@@ -62,6 +67,8 @@ class ScriptedSource:
         actor: Whom it speaks for. The agent's session is called as its run, the others with their name
             behind it.
     """
+
+    address = SCRIPTED
 
     def __init__(
         self,
@@ -96,6 +103,8 @@ class ReplaySource:
         idiom: How the harness wants things said: by it the endpoint knows its replies again.
         dialect: The wire format.
     """
+
+    address = SCRIPTED
 
     def __init__(
         self,

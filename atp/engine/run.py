@@ -27,6 +27,7 @@ from atp.engine.model_sources import (
 from atp.engine.options import RunOptions
 from atp.engine.own_agents import SDK_OPTION
 from atp.engine.pool import WorkerPool
+from atp.engine.pressure import TOO_MANY_REQUESTS, Gate
 from atp.engine.recordings import Recordings
 from atp.engine.spending import Prices
 from atp.engine.user_model import UserPlan
@@ -173,6 +174,8 @@ class Run:
         A grade that is cancelled is given on resume.
         """
         self._open.clear()
+        for plan in self._plans.values():
+            plan.gate.shut()
         if self._interrupted.is_set():
             self._cancel_all()
         else:
@@ -191,7 +194,7 @@ class Run:
             if not self._affordable():
                 await self._stop_for_budget()
                 return
-            ended = await self._run_slot(self._open.popleft())
+            ended = await self._run_slot(self._next_slot())
             if ended is not None:
                 self._begin_grading(group, ended)
 
@@ -203,36 +206,59 @@ class Run:
         spent = {"usd": self._budget.most, "spent": float(self._budget.spent)}
         await self._store.note(BUDGET_SPENT, self._work.experiment_id, spent)
 
+    def _next_slot(self) -> OpenSlot:
+        """The first that could start at once, else the first: one endpoint's pressure is not another's."""
+        ready = (slot for slot in self._open if self._plans[slot.cell_id].gate.is_open)
+        slot = next(ready, self._open[0])
+        self._open.remove(slot)
+        return slot
+
     async def _run_slot(self, slot: OpenSlot) -> Ungraded | None:
         plan = self._plans[slot.cell_id]
         for number in range(slot.tries + 1, slot.tries + 2 + self._options.retries):
-            attempt = Attempt(_run_id(), secrets.token_hex(16), slot.task, slot.repeat, plan)
-            row = AttemptStart(attempt.run_id, slot.slot_id, number, attempt.trace_id, datetime.now(UTC))
-            begun = asyncio.ensure_future(self._store.begin_attempt(row))
-            self._events.attempt_started(attempt.run_id, slot.cell_id, slot.task.task_id)
-            self._running.add(attempt)
+            if not await plan.gate.enter():
+                break
             try:
-                trace = await attempt.run(begun)
-                await begun  # what kept it from beginning ends the experiment, not the attempt
+                if not self._affordable():  # any more: what waited at the gate has not begun
+                    self._open.appendleft(slot)
+                    break
+                trace, again = await self._try(slot, number, plan)
             finally:
-                self._running.discard(attempt)
-                self._budget.settle(attempt.spent)
-            trace = await self._end(attempt, trace)
-            again = (
-                not self._interrupted.is_set()
-                and number <= slot.tries + self._options.retries
-                and self._affordable()
-                and trace.error is not None
-                and trace.status is not None
-                and not trace.status.gradable
-                and classify(trace.error).retry
-            )
-            self._events.attempt_ended(attempt.run_id, slot.cell_id, trace, again)
+                plan.gate.leave()
             if trace.status is not None and trace.status.gradable:
-                return Ungraded(attempt.run_id, slot.cell_id, slot.task, trace)
+                return Ungraded(str(trace.run_id), slot.cell_id, slot.task, trace)
             if not again or await self._interrupted_within(retry_delay(number - slot.tries, trace.error)):
                 break
         return None
+
+    async def _try(self, slot: OpenSlot, number: int, plan: AttemptPlan) -> tuple[TaskTrace, bool]:
+        """One try at a slot; gives what came of it, and whether another one follows."""
+        attempt = Attempt(_run_id(), secrets.token_hex(16), slot.task, slot.repeat, plan)
+        row = AttemptStart(attempt.run_id, slot.slot_id, number, attempt.trace_id, datetime.now(UTC))
+        begun = asyncio.ensure_future(self._store.begin_attempt(row))
+        self._events.attempt_started(attempt.run_id, slot.cell_id, slot.task.task_id)
+        self._running.add(attempt)
+        try:
+            trace = await attempt.run(begun)
+            await begun  # what kept it from beginning ends the experiment, not the attempt
+        finally:
+            self._running.discard(attempt)
+            self._budget.settle(attempt.spent)
+        trace = await self._end(attempt, trace)
+        if trace.error is not None and trace.error.http_status == TOO_MANY_REQUESTS:
+            # Also where the instrument sees no single tries.
+            plan.gate.refused(attempt.last_call_ns, trace.error.retry_after)
+        again = (
+            not self._interrupted.is_set()
+            and number <= slot.tries + self._options.retries
+            and self._affordable()
+            and trace.error is not None
+            and trace.status is not None
+            and not trace.status.gradable
+            and classify(trace.error).retry
+        )
+        self._events.attempt_ended(attempt.run_id, slot.cell_id, trace, again)
+        return trace, again
 
     async def _interrupted_within(self, seconds: float) -> bool:
         try:
@@ -268,6 +294,7 @@ class Run:
 
     async def _prepare(self, stack: AsyncExitStack) -> None:
         pools: dict[tuple[str, Path], WorkerPool] = {}
+        gates: dict[str, Gate] = {}
         endpoint: ScriptedEndpoint | None = None
         wanted = {slot.cell_id for slot in self._open}
         pairings = {cell: pairing for cell, pairing in self._work.pairings.items() if cell in wanted}
@@ -289,12 +316,14 @@ class Run:
                     self._store.redactor,
                 )
                 stack.push_async_callback(pools[key].stop)
+            source = self._source(pairing, endpoint)
             self._plans[cell_id] = AttemptPlan(
                 benchmark=pairing.benchmark,
                 card=pairing.harness,
                 model=str(pairing.model),
                 pool=pools[key],
-                source=self._source(pairing, endpoint),
+                source=source,
+                gate=gates.setdefault(source.address, Gate(self._options.concurrency)),
                 store=self._store,
                 sampling=self._options.sampling,
                 limits=self._options.limits,

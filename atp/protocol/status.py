@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Any
 
@@ -272,6 +274,27 @@ def classify(error: ErrorInfo, extra: Sequence[Rule] = ()) -> Verdict:
     return Verdict(Status.INFRA_ERROR, StopReason.UNCLASSIFIED, error.fault, False, unclassified=True)
 
 
+def retry_seconds(value: str) -> float | None:
+    """The seconds that a `Retry-After` header asks for: a number of them, or a date (RFC 9110, 10.2.3).
+
+    Args:
+        value: The header's value.
+
+    Returns:
+        Seconds from now, at least 0; None when the value is neither.
+    """
+    text = value.strip()
+    if text.replace(".", "", 1).isdecimal() and text.isascii():  # providers send fractions too
+        return float(text)
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max((moment - datetime.now(UTC)).total_seconds(), 0.0)
+
+
 def _cause_chain(error: BaseException) -> Sequence[BaseException]:
     chain: list[BaseException] = []
     link: BaseException | None = error
@@ -295,8 +318,8 @@ def _retry_after(chain: Sequence[BaseException]) -> float | None:
             return link.retry_after
         headers = getattr(getattr(link, "response", None), "headers", None)
         value = headers.get("retry-after") if headers is not None else None
-        if value is not None and value.replace(".", "", 1).isdigit():
-            return float(value)
+        if value is not None and (seconds := retry_seconds(value)) is not None:
+            return seconds
     return None
 
 

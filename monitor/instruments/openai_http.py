@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
+from atp.protocol.status import retry_seconds
+
 
 class Listener(Protocol):
     """A model call in progress."""
@@ -34,8 +36,8 @@ class Listener(Protocol):
     def answered(self, copy: CopiedResponse) -> None:
         """A response has begun; its bytes follow."""
 
-    def refused(self, status: int, retry_count: int | None) -> None:
-        """The provider answered with an HTTP error."""
+    def refused(self, status: int, retry_count: int | None, retry_after: float | None) -> None:
+        """The provider answered with an HTTP error; `retry_after` is what it asks for, in seconds."""
 
 
 MODEL_CALL: ContextVar[Listener | None] = ContextVar("atp_model_call", default=None)
@@ -146,7 +148,8 @@ def _copied(response: Any) -> CopiedResponse | None:
     sent = response.request.headers.get("x-stainless-retry-count")
     retry_count = int(sent) if sent is not None and sent.isdigit() else None
     if response.status_code >= 400:
-        call.refused(response.status_code, retry_count)
+        asked = response.headers.get("retry-after")
+        call.refused(response.status_code, retry_count, None if asked is None else retry_seconds(asked))
         return None
     copy = CopiedResponse(
         content_type=response.headers.get("content-type", ""),

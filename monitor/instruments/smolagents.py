@@ -29,7 +29,7 @@ from monitor import vocabulary as v
 from monitor.instruments.openai_http import MODEL_CALL, CopiedResponse
 from monitor.instruments.openai_replies import ChatReply, read_reply
 from monitor.instruments.openai_requests import RequestForms
-from monitor.instruments.watched_call import copied_reply, set_known
+from monitor.instruments.watched_call import copied_reply, failed_try, set_known
 
 
 class SmolagentsInstrument:
@@ -152,14 +152,10 @@ class SmolagentsInstrument:
         if call.span is not None:
             call.span.event(v.REPEATED_TRY, {"retry_count": call.requests - 1})
 
-    async def refused(self, call: ModelCall, status: int) -> None:
+    async def refused(self, call: ModelCall, status: int, retry_after: float | None) -> None:
         """The provider answered with an HTTP error."""
         if call.span is not None:
-            about: dict[str, AttributeValue] = {
-                "http.status_code": status,
-                "retry_count": call.requests - 1,
-            }
-            call.span.event(v.FAILED_TRY, about)
+            call.span.event(v.FAILED_TRY, failed_try(status, call.requests - 1, retry_after))
 
     async def _ended(self, call: ModelCall, error: Exception | None) -> None:
         span = call.span
@@ -228,9 +224,9 @@ class ModelCall:
         """See `Listener`."""
         self.copy = copy
 
-    def refused(self, status: int, retry_count: int | None) -> None:
+    def refused(self, status: int, retry_count: int | None, retry_after: float | None) -> None:
         """See `Listener`. The count is our own: smolagents' repetitions start the client's anew."""
-        self.instrument.record("response", lambda: self.instrument.refused(self, status))
+        self.instrument.record("response", lambda: self.instrument.refused(self, status, retry_after))
 
 
 def _written_call(tools: Mapping[str, Any], text: str | None) -> str | None:

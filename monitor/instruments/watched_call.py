@@ -38,11 +38,11 @@ class WatchedCall:
         if copy.retry_count is not None:
             self.span.set(v.RETRIES, copy.retry_count)
 
-    def refused(self, status: int, retry_count: int | None) -> None:
+    def refused(self, status: int, retry_count: int | None, retry_after: float | None) -> None:
         """See `Listener`."""
         if self._unannounced():
             return
-        self.span.event(v.FAILED_TRY, {"http.status_code": status, "retry_count": retry_count})
+        self.span.event(v.FAILED_TRY, failed_try(status, retry_count, retry_after))
         if retry_count is not None:
             self.span.set(v.RETRIES, retry_count)
 
@@ -93,6 +93,12 @@ def copied_reply(
     elif failed:
         span.set(v.FAILED_REPLY, "refused")
     return reply
+
+
+def failed_try(status: int, retry_count: int | None, retry_after: float | None) -> dict[str, AttributeValue]:
+    """What the event of a failed try tells."""
+    about: dict[str, AttributeValue] = {"http.status_code": status, "retry_count": retry_count}
+    return about if retry_after is None else about | {"retry_after": retry_after}
 
 
 def set_known(span: SpanHandle, name: str, value: AttributeValue) -> None:
