@@ -51,7 +51,8 @@ class EnvironmentPort:
     ) -> ToolResult:
         """See `BindingPort`."""
         self.calls.append((name, arguments, call_id, self.recorder.tool_parent(call_id, parent)[1]))
-        assert isinstance(arguments, dict)
+        if not isinstance(arguments, dict):
+            return ToolResult(error=f"invalid arguments for {name}: not a JSON object")
         try:
             return ToolResult(value=await self.environment.execute(name, arguments))
         except ToolFailed as error:
@@ -177,15 +178,18 @@ async def test_a_dialogue_goes_on_in_one_conversation(foreign_endpoint: ForeignE
     assert roles == ["system", "user", "assistant", "user"]
 
 
-async def test_arguments_that_are_no_json_are_told_to_the_model(foreign_endpoint: ForeignEndpoint) -> None:
+async def test_arguments_that_are_no_json_go_to_the_binding_as_they_are(
+    foreign_endpoint: ForeignEndpoint,
+) -> None:
     foreign_endpoint.replies = [
         replying(completion("r1", tool_calls=[("call-1", "balance", '{"account": "acc')])),
         replying(completion("r2", text="Done.")),
     ]
     run = Run(foreign_endpoint)
     await run()
-    assert run.port.calls == []
-    assert "no JSON" in foreign_endpoint.requests[1].body["messages"][-1]["content"]
+    [(name, arguments, call_id, _)] = run.port.calls
+    assert (name, arguments, call_id) == ("balance", '{"account": "acc', "call-1")
+    assert "not a JSON object" in foreign_endpoint.requests[1].body["messages"][-1]["content"]
 
 
 async def test_the_turn_limit_stops_before_the_next_call(foreign_endpoint: ForeignEndpoint) -> None:
