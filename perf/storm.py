@@ -30,6 +30,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(PLUGIN)])  # workers 
 
 from atp.cli.options import Settings  # noqa: E402  the plugin has to be found first
 from atp.cli.progress import watching  # noqa: E402
+from atp.engine.lease import held  # noqa: E402
 from atp.engine.options import RunOptions  # noqa: E402
 from atp.engine.plan import plan  # noqa: E402
 from atp.engine.resume import fresh  # noqa: E402
@@ -80,7 +81,8 @@ async def storm(attempts: int, concurrency: int, folder: Path) -> dict[str, Any]
         with watching(settings, len(planned.slots)) as watcher:
             timer = asyncio.create_task(lags(late))
             try:
-                await Run(store, fresh(planned), options, os.environ, folder / "logs", watcher).run()
+                async with held(store, planned.experiment.id):
+                    await Run(store, fresh(planned), options, os.environ, folder / "logs", watcher).run()
             finally:
                 timer.cancel()
         wall, cpu, worker_cpu = (

@@ -105,6 +105,11 @@ class WireFault(Frozen):
         """Whether the provider says 429."""
         return any(fault.status == 429 for step in self.steps for fault in step.faults)
 
+    @property
+    def silent(self) -> bool:
+        """Whether nothing more comes, so that only a timeout ends it."""
+        return any(fault.hang is not None for step in self.steps for fault in step.faults)
+
     def plain_steps(self) -> list[dict[str, Any]]:
         """The steps as a script file has them."""
         return [step.model_dump(mode="json", exclude_defaults=True) for step in self.steps]
