@@ -91,7 +91,9 @@ class ThinLoopConversation:
             reply = await self._tried(request, span)
         except BaseException as error:
             if self._instrument and span:
-                self._instrument.failed(span, error, unreadable=isinstance(error, ValueError))
+                # A request that has no UTF-8 form is a ValueError too, and no reply at all.
+                unreadable = isinstance(error, ValueError) and not isinstance(error, UnicodeEncodeError)
+                self._instrument.failed(span, error, unreadable=unreadable)
             raise
         self._calls_made += 1
         if self._instrument and span:
