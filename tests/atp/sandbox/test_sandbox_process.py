@@ -29,6 +29,14 @@ def processes_with(marker: str) -> list[int]:
     return found
 
 
+async def one_with(marker: str) -> int:
+    """The process; a command that has been started may take a moment to become what it is."""
+    async with asyncio.timeout(30):
+        while len(found := processes_with(marker)) != 1:
+            await asyncio.sleep(0.01)
+    return found[0]
+
+
 async def until_none_with(marker: str) -> None:
     while processes_with(marker):
         await asyncio.sleep(0.02)
@@ -100,7 +108,7 @@ async def test_an_engine_that_is_killed_leaves_no_process(tmp_path: Path) -> Non
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE) as engine:
         assert engine.stdout is not None
         assert await asyncio.to_thread(engine.stdout.readline) == b"up\n"
-        assert processes_with(marker)
+        await one_with(marker)
         engine.kill()
     await until_none_with(marker)
 
@@ -110,7 +118,7 @@ async def test_a_box_that_dies_fails_its_commands_with_an_infrastructure_error()
     box = await open_sandbox(SandboxSpec())
     async with box:
         process = await box.start(["sh", "-c", f"sleep 60; echo {marker}"])
-        (command,) = processes_with(marker)
+        command = await one_with(marker)
         stat = Path(f"/proc/{command}/stat").read_text("ascii")
         os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)  # process 1 of the box
         with pytest.raises(InfrastructureError, match="ended unexpectedly"):
