@@ -104,26 +104,12 @@ class EngineModelSpan:
 
     def answered(self, reply: ChatReply) -> SpanEnd:
         """The model gave a reply."""
-        known: dict[str, AttributeValue] = {
-            v.RESPONSE_ID: reply.response_id,
-            v.MODEL_ANSWERED: reply.model,
-            v.FINISH_REASON: reply.finish_reason,
-        }
-        if reply.usage is not None:
-            known |= {
-                v.USAGE_INPUT: reply.usage.input_tokens,
-                v.USAGE_OUTPUT: reply.usage.output_tokens,
-                v.USAGE_CACHE_READ: reply.usage.cache_read_tokens,
-                v.USAGE_CACHE_WRITE: reply.usage.cache_write_tokens,
-                v.USAGE_REASONING: reply.usage.reasoning_tokens,
-            }
+        known = reply.attributes
         if reply.calls:
             known[v.ANNOUNCED_CALL_IDS] = [call.id for call in reply.calls]
             known[v.ANNOUNCED_CALL_NAMES] = [call.name for call in reply.calls]
         said = [] if reply.message is None else [reply.message]
-        return self._end(
-            SpanStatus.OK, {name: value for name, value in known.items() if value is not None}, said
-        )
+        return self._end(SpanStatus.OK, known, said)
 
     def failed(self, error: BaseException) -> SpanEnd:
         """No reply came; a cancelled call ends as aborted."""

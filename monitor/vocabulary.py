@@ -20,6 +20,7 @@ them. `arguments` is a string only where the harness could not read it as an obj
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 # Any span
@@ -77,6 +78,14 @@ USAGE_OUTPUT: Final = "usage.output_tokens"
 USAGE_CACHE_READ: Final = "usage.cache_read_tokens"
 USAGE_CACHE_WRITE: Final = "usage.cache_write_tokens"
 USAGE_REASONING: Final = "usage.reasoning_tokens"
+USAGE: Final[Mapping[str, str]] = {
+    "input_tokens": USAGE_INPUT,
+    "output_tokens": USAGE_OUTPUT,
+    "cache_read_tokens": USAGE_CACHE_READ,
+    "cache_write_tokens": USAGE_CACHE_WRITE,
+    "reasoning_tokens": USAGE_REASONING,
+}
+"""Field of `atp.protocol.trace.Usage` -> its attribute."""
 INPUT_MESSAGES: Final = "input.messages"
 """Body: list of messages."""
 OUTPUT_MESSAGES: Final = "output.messages"

@@ -34,7 +34,7 @@ from atp.engine.user_model import UserPlan
 from atp.models.providers import provider_endpoint
 from atp.models.scripted.endpoint import ScriptedEndpoint
 from atp.protocol.errors import StoreError
-from atp.protocol.status import ErrorInfo, classify
+from atp.protocol.status import classify, retry_delay
 from atp.protocol.task import TaskInput
 from atp.protocol.trace import Grade, TaskTrace
 from atp.registry import Pairing
@@ -45,8 +45,6 @@ GRADERS = 4
 """Grades computed at once, apart from the attempts."""
 INTERRUPT_GRACE = 30.0
 """Seconds that running attempts get to end after a first interrupt."""
-RETRY_DELAY = 0.5
-"""Seconds before a slot's second try, doubled for each further one; more where a provider asks for it."""
 
 
 class RunEvents(Protocol):
@@ -364,17 +362,6 @@ class Run:
         return ProviderSource(
             provider_endpoint(pairing.model, pairing.dialect, self._options.base_url, self._environ)
         )
-
-
-def retry_delay(tries: int, error: ErrorInfo | None) -> float:
-    """Seconds to wait before the next try.
-
-    Args:
-        tries: Tries made now, at least 1.
-        error: What ended the last one; a provider may have asked for more time.
-    """
-    asked = error.retry_after if error is not None and error.retry_after is not None else 0.0
-    return max(RETRY_DELAY * 2.0 ** (tries - 1), asked)
 
 
 def _run_id() -> str:

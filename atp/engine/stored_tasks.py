@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 
+from atp.engine.definition import task_digest
 from atp.protocol.errors import NotReady
-from atp.protocol.json_text import encode
 from atp.protocol.task import TaskInput
 from atp.registry import Pairing
 from atp.store.reader import StoreReader
@@ -51,7 +50,6 @@ class StoredTasks:
     def _of_benchmark(self, pairing: Pairing) -> dict[str, TaskInput]:
         if pairing.benchmark_name not in self._loaded:
             self._loaded[pairing.benchmark_name] = {
-                hashlib.sha256(encode(task)).hexdigest(): task
-                for task in pairing.benchmark.load(pairing.data)
+                task_digest(task): task for task in pairing.benchmark.load(pairing.data)
             }
         return self._loaded[pairing.benchmark_name]

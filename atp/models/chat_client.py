@@ -18,14 +18,12 @@ import aiohttp
 from atp.protocol.chat import ChatMessage
 from atp.protocol.errors import ModelCallFailed
 from atp.protocol.model import ModelEndpoint
-from atp.protocol.status import ErrorInfo, classify
+from atp.protocol.status import ErrorInfo, classify, retry_delay
 
 MODEL_TIMEOUT = 600.0
 """Seconds for one try, where the user names none: what OpenAI's own client waits."""
 TRIES = 3
 """Of one call: as many as OpenAI's own client makes."""
-FIRST_DELAY = 0.5
-"""Seconds before the second try, doubled for each further one; more where the provider asks for it."""
 LONGEST_DELAY = 60.0
 """Seconds. A provider that asks for more ends the call: the attempt's own further try waits that long."""
 _SHOWN = 500
@@ -86,8 +84,9 @@ class ChatClient:
                 return await self._try(endpoint, body)
             except ModelCallFailed as failure:
                 failed(failure)
-                delay = max(FIRST_DELAY * 2.0 ** (number - 1), failure.retry_after or 0.0)
-                if number == TRIES or delay > LONGEST_DELAY or not classify(ErrorInfo.of(failure)).retry:
+                error = ErrorInfo.of(failure)
+                delay = retry_delay(number, error)
+                if number == TRIES or delay > LONGEST_DELAY or not classify(error).retry:
                     raise
             await asyncio.sleep(delay)
         raise AssertionError("unreachable: the last try returns or raises")

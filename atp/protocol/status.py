@@ -78,6 +78,10 @@ _STATUS_OF_REASON = {
 }
 
 
+RETRY_DELAY = 0.5
+"""Seconds before a second try, doubled for each further one; more where a provider asks for it."""
+
+
 class ErrorInfo(Frozen):
     """An error as plain data: what the table needs and a person wants to read."""
 
@@ -272,6 +276,17 @@ def classify(error: ErrorInfo, extra: Sequence[Rule] = ()) -> Verdict:
         if rule.matches(error):
             return Verdict(rule.status, rule.stop_reason, rule.fault, rule.retry)
     return Verdict(Status.INFRA_ERROR, StopReason.UNCLASSIFIED, error.fault, False, unclassified=True)
+
+
+def retry_delay(tries: int, error: ErrorInfo | None) -> float:
+    """Seconds to wait before the next try.
+
+    Args:
+        tries: Tries made now, at least 1.
+        error: What ended the last one; a provider may have asked for more time.
+    """
+    asked = error.retry_after if error is not None and error.retry_after is not None else 0.0
+    return max(RETRY_DELAY * 2.0 ** (tries - 1), asked)
 
 
 def retry_seconds(value: str) -> float | None:

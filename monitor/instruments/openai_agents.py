@@ -27,7 +27,7 @@ from monitor.instruments.openai_http import MODEL_CALL
 from monitor.instruments.openai_replies import ChatReply, read_reply
 from monitor.instruments.openai_requests import ModelRequest, RequestForms
 from monitor.instruments.openai_responses_replies import read_response_reply
-from monitor.instruments.watched_call import WatchedCall, set_known
+from monitor.instruments.watched_call import WatchedCall
 
 if TYPE_CHECKING:
     from agents import RunHooks
@@ -158,15 +158,8 @@ class OpenAIAgentsInstrument:
 
     def _record_reply(self, call: _ModelCall, data: Any, error: BaseException | None) -> None:
         span, reply = call.span, call.reply(error) if call.copy is not None else reply_of(data)
-        set_known(span, v.RESPONSE_ID, reply.response_id)
-        set_known(span, v.MODEL_ANSWERED, reply.model)
-        set_known(span, v.FINISH_REASON, reply.finish_reason)
-        if reply.usage is not None:
-            set_known(span, v.USAGE_INPUT, reply.usage.input_tokens)
-            set_known(span, v.USAGE_OUTPUT, reply.usage.output_tokens)
-            set_known(span, v.USAGE_CACHE_READ, reply.usage.cache_read_tokens)
-            set_known(span, v.USAGE_CACHE_WRITE, reply.usage.cache_write_tokens)
-            set_known(span, v.USAGE_REASONING, reply.usage.reasoning_tokens)
+        for name, value in reply.attributes.items():
+            span.set(name, value)
         message = reply.message
         if message is not None:
             span.set_messages(v.OUTPUT_MESSAGES, [message])

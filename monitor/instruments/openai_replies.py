@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atp.protocol.json_text import decode
+from atp.protocol.spans import AttributeValue
 from atp.protocol.trace import Usage
+from monitor import vocabulary as v
 
 
 @dataclass(slots=True)
@@ -37,6 +39,18 @@ class ChatReply:
     """Whether a stream came to its end."""
     broken: bool = False
     """Whether it is no reply, or none whole, of which the SDK has made nothing."""
+
+    @property
+    def attributes(self) -> dict[str, AttributeValue]:
+        """What is known of the response itself, for its model span; the calls it announces aside."""
+        about: dict[str, AttributeValue] = {
+            v.RESPONSE_ID: self.response_id,
+            v.MODEL_ANSWERED: self.model,
+            v.FINISH_REASON: self.finish_reason,
+        }
+        if self.usage is not None:
+            about |= {name: getattr(self.usage, field) for field, name in v.USAGE.items()}
+        return {name: value for name, value in about.items() if value is not None}
 
     @property
     def message(self) -> dict[str, Any] | None:

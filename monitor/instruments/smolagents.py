@@ -24,12 +24,11 @@ from functools import lru_cache, partial, wraps
 from typing import Any
 
 from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, SpanKind
-from atp.protocol.trace import Usage
 from monitor import vocabulary as v
 from monitor.instruments.openai_http import MODEL_CALL, CopiedResponse
 from monitor.instruments.openai_replies import ChatReply, read_reply
 from monitor.instruments.openai_requests import RequestForms
-from monitor.instruments.watched_call import copied_reply, failed_try, set_known
+from monitor.instruments.watched_call import copied_reply, failed_try
 
 
 class SmolagentsInstrument:
@@ -176,15 +175,8 @@ class SmolagentsInstrument:
         await self.recorder.ready()
 
     def _record_reply(self, call: ModelCall, span: SpanHandle, reply: ChatReply) -> None:
-        set_known(span, v.RESPONSE_ID, reply.response_id)
-        set_known(span, v.MODEL_ANSWERED, reply.model)
-        set_known(span, v.FINISH_REASON, reply.finish_reason)
-        usage = reply.usage or Usage()
-        set_known(span, v.USAGE_INPUT, usage.input_tokens)
-        set_known(span, v.USAGE_OUTPUT, usage.output_tokens)
-        set_known(span, v.USAGE_CACHE_READ, usage.cache_read_tokens)
-        set_known(span, v.USAGE_CACHE_WRITE, usage.cache_write_tokens)
-        set_known(span, v.USAGE_REASONING, usage.reasoning_tokens)
+        for name, value in reply.attributes.items():
+            span.set(name, value)
         if not reply.calls:
             written = _written_call(call.tools, reply.text)
             if written is not None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from atp.protocol.records import ModelCallRecord
 from atp.protocol.trace import TaskTrace, Usage
 from monitor.records.codes import Code, difference
-from monitor.records.span_reading import USAGE
+from monitor.vocabulary import USAGE
 
 
 def calls_and_harness(witness: str, calls: Sequence[ModelCallRecord], harness: TaskTrace) -> Iterator[str]:

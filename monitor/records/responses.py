@@ -9,7 +9,7 @@ from atp.protocol.records import ModelCallRecord
 from monitor.records.codes import Code, difference, times
 from monitor.records.nature import Nature
 from monitor.records.requests import answered_twice, doubled, lost_tries
-from monitor.records.span_reading import USAGE
+from monitor.vocabulary import USAGE
 
 
 def endpoint_and_spans(

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from atp.protocol.records import ModelCallRecord
 from atp.protocol.spans import AttributeValue, Span, SpanEnd, SpanKind
 from atp.protocol.trace import Usage
 from monitor import vocabulary as v
-
-USAGE: Mapping[str, str] = {
-    "input_tokens": v.USAGE_INPUT,
-    "output_tokens": v.USAGE_OUTPUT,
-    "cache_read_tokens": v.USAGE_CACHE_READ,
-    "cache_write_tokens": v.USAGE_CACHE_WRITE,
-    "reasoning_tokens": v.USAGE_REASONING,
-}
-"""Field of `Usage` -> attribute."""
 
 
 def model_calls(spans: Sequence[SpanEnd | Span]) -> list[ModelCallRecord]:
@@ -38,7 +29,7 @@ def _model_call(span: SpanEnd | Span) -> ModelCallRecord:
     return ModelCallRecord(
         response_id=_text(attributes.get(v.RESPONSE_ID)),
         model=_text(attributes.get(v.MODEL_ANSWERED)),
-        usage=Usage(**{field: _integer(attributes.get(name)) for field, name in USAGE.items()}),
+        usage=Usage(**{field: _integer(attributes.get(name)) for field, name in v.USAGE.items()}),
         finish_reason=_text(attributes.get(v.FINISH_REASON)),
         tool_calls=tuple(
             zip(

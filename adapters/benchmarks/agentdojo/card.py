@@ -8,7 +8,6 @@ PACKAGE = "agentdojo"
 PACKAGE_VERSION = "0.1.35"
 VERSION = "v1.2.2"
 """Of the suites: `get_suites` of the package has v1, v1.1, v1.1.1, v1.1.2, v1.2, v1.2.1 and v1.2.2."""
-ATTACK = "important_instructions"
 GRADER_VERSION = "1"
 
 CARD = BenchmarkCard(

@@ -17,12 +17,12 @@ from thinloop.runner import ThinLoopRunner
 from atp import registry
 from atp.engine import attempt as attempt_module
 from atp.engine import workers as workers_module
-from atp.engine.run import Run, retry_delay
+from atp.engine.run import Run
 from atp.engine.worker_process import MARK
 from atp.protocol.errors import SandboxUnavailable
 from atp.protocol.model import Limits
 from atp.protocol.spans import SpanKind, SpanStatus
-from atp.protocol.status import ErrorInfo
+from atp.protocol.status import ErrorInfo, retry_delay
 from atp.protocol.task import TaskInput
 from atp.protocol.trace import Grade, TaskTrace
 from monitor.recorder import SpanRecorder

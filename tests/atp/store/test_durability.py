@@ -183,20 +183,21 @@ async def test_a_body_file_that_cannot_be_written_fails_only_its_own_record(
 async def test_whoever_waits_for_a_writer_that_ends_is_told_also_of_what_it_had_in_hand(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = Store.open(url)
-    await running(store, ["run-a"])
-
     def ends(*arguments: object) -> None:
         raise MemoryError("no more")
 
-    monkeypatch.setattr(writer.Writer, "_write", ends)
+    # Closing waits for the thread, whose last act is to hand its error to the hook.
     monkeypatch.setattr(threading, "excepthook", lambda arguments: None)
-    results = await asyncio.wait_for(
-        asyncio.gather(
-            *(store.record({}, [span_start("run-a", number)]) for number in range(3)), return_exceptions=True
-        ),
-        10,
-    )
-    assert all(isinstance(result, StoreError) and "ended" in result.message for result in results)
-    with pytest.raises(StoreError, match="is closed"):
-        await store.record({}, [span_start("run-a", 9)])
+    with Store.open(url) as store:
+        await running(store, ["run-a"])
+        monkeypatch.setattr(writer.Writer, "_write", ends)
+        results = await asyncio.wait_for(
+            asyncio.gather(
+                *(store.record({}, [span_start("run-a", number)]) for number in range(3)),
+                return_exceptions=True,
+            ),
+            10,
+        )
+        assert all(isinstance(result, StoreError) and "ended" in result.message for result in results)
+        with pytest.raises(StoreError, match="is closed"):
+            await store.record({}, [span_start("run-a", 9)])
