@@ -202,6 +202,13 @@ TABLE: tuple[Rule, ...] = (
     # Limits: ours, then those of the SDKs.
     Rule(_S.LIMIT, _R.MAX_TURNS, _F.AGENT, False, error_class="langgraph.errors.GraphRecursionError"),
     Rule(_S.LIMIT, _R.MAX_TURNS, _F.AGENT, False, error_class="agents.exceptions.MaxTurnsExceeded"),
+    Rule(
+        _S.LIMIT,
+        _R.MAX_TURNS,
+        _F.AGENT,
+        False,
+        error_class="google.adk.agents.invocation_context.LlmCallsLimitExceededError",
+    ),
     # Our own errors.
     Rule(
         _S.BENCHMARK_ERROR,
