@@ -6,11 +6,12 @@ its `InMemorySessionService`, so each line is answered with all that was said be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack, aclosing
 from typing import Any
 
 from adapters.harnesses.google_adk_models import adk_model
+from adapters.harnesses.google_adk_options import DESCRIBED, Options
 from adapters.harnesses.google_adk_replies import LineReplies
 from adapters.harnesses.google_adk_tools import binding_tools
 from atp.protocol.binding import AgentBinding
@@ -23,7 +24,6 @@ from atp.protocol.status import StopReason
 from atp.protocol.task import Part, TextPart
 from monitor.instruments.google_adk import GoogleADKInstrument
 
-_STREAM, _DIALECT = "stream", "dialect"
 _APP, _USER = "atp", "user"
 
 CARD = HarnessCard(
@@ -45,9 +45,11 @@ CARD = HarnessCard(
         "partial answer"
     ),
     retries=(
-        "Gemini: nothing, since ADK gives Google's client no `retry_options` by default. OpenAI: the openai "
-        "client, twice, after 408, 409, 429, 5xx and lost connections, after half a second and more or as "
-        "long as Retry-After says. `timeout` is of each try, and of a stream of the pause between two pieces"
+        "Gemini: nothing, since ADK gives Google's client no `retry_options` by default; where `-o "
+        "harness.retries` asks for it, after 408, 429, 5xx and lost connections, after a second and more, "
+        "doubled each time. OpenAI: the openai client, twice, after 408, 409, 429, 5xx and lost connections, "
+        "after half a second and more or as long as Retry-After says. `timeout` is of each try, and of a "
+        "stream of the pause between two pieces"
     ),
     # Gemini's own API by the attempt's key, not the one of Google Cloud; no spans of Google's client.
     environment={"GOOGLE_GENAI_USE_ENTERPRISE": "false"},
@@ -72,10 +74,7 @@ CARD = HarnessCard(
         "There are no counts of its own: an agent that another calls as a tool runs in a session of its own.",
         "`max_llm_calls` counts for each such session anew; from outside `max_turns` counts them all.",
     ),
-    options={
-        _DIALECT: "gemini (default), openai-chat or openai-responses: the API to ask the model through",
-        _STREAM: "true: `StreamingMode.SSE`; default false",
-    },
+    options=DESCRIBED,
     notes=(
         'ADK adds to the system prompt: `You are an agent. Your internal name is "agent".`',
         "The system prompt is given as a function (`InstructionProvider`): a text would be a template, whose "
@@ -109,7 +108,7 @@ class GoogleADKRunner(ConversationRunner):
             InvalidInput: An unknown option, or an instrument of another harness.
             PluginError: The factory of the user's own agent failed.
         """
-        stream = _stream(context.options)
+        options = Options.of(context.options)
         instrument = context.instrument
         if instrument is not None and not isinstance(instrument, GoogleADKInstrument):
             raise InvalidInput(
@@ -121,10 +120,12 @@ class GoogleADKRunner(ConversationRunner):
 
         if instrument is not None:
             names = frozenset(tool.name for tool in binding.tools)
-            instrument.speaks(context.model.dialect, stream, names if context.own_agent is None else None)
+            instrument.speaks(
+                context.model.dialect, options.stream, names if context.own_agent is None else None
+            )
         held = AsyncExitStack()
         try:
-            model = await adk_model(context, held)
+            model = await adk_model(context, options.retries, held)
             tools = binding_tools(binding, instrument)
             if context.own_agent is None:
                 agent = LlmAgent(
@@ -149,7 +150,7 @@ class GoogleADKRunner(ConversationRunner):
         except BaseException:
             await held.aclose()
             raise
-        return GoogleADKConversation(runner, context, instrument, stream, held)
+        return GoogleADKConversation(runner, context, instrument, options.stream, held)
 
 
 class GoogleADKConversation:
@@ -233,19 +234,6 @@ def _sampling(context: RunContext) -> Any:
     return GenerateContentConfig(
         temperature=context.sampling.temperature, max_output_tokens=context.sampling.max_output_tokens
     )
-
-
-def _stream(options: Mapping[str, Any]) -> bool:
-    unknown = sorted(options.keys() - {_STREAM, _DIALECT})
-    if unknown:
-        raise InvalidInput(
-            f"google-adk has no option harness.{unknown[0]}; it has harness.{_DIALECT}, harness.{_STREAM}"
-        )
-    value = options.get(_STREAM, False)
-    text = str(value).lower()
-    if text not in {"true", "false"}:
-        raise InvalidInput(f"harness.{_STREAM} is true or false, not {value!r}")
-    return text == "true"
 
 
 def _message(parts: Sequence[Part]) -> Any:

@@ -12,20 +12,23 @@ from monitor.instruments.genai_http import genai_http_clients
 from monitor.instruments.openai_http import http_clients
 
 
-async def adk_model(context: RunContext, held: AsyncExitStack) -> Any:
+async def adk_model(context: RunContext, retries: int | None, held: AsyncExitStack) -> Any:
     """The model of an attempt.
 
     Args:
         context: Names the endpoint and the model's timeout.
+        retries: How often its client asks again; None leaves that to ADK.
         held: Lets go of the HTTP client.
     """
     if context.model.dialect is Dialect.GEMINI:
-        return _gemini(context, *await held.enter_async_context(genai_http_clients()))
+        return _gemini(context, retries, *await held.enter_async_context(genai_http_clients()))
     from openai import AsyncOpenAI
 
     chosen: dict[str, Any] = {}
     if context.limits.model_timeout is not None:
         chosen["timeout"] = context.limits.model_timeout
+    if retries is not None:
+        chosen["max_retries"] = retries
     http_client, _ = await held.enter_async_context(http_clients())
     client = AsyncOpenAI(
         base_url=context.model.base_url,
@@ -40,15 +43,16 @@ async def adk_model(context: RunContext, held: AsyncExitStack) -> Any:
     return _chat_model_class()(model=context.model.model, client=client)
 
 
-def _gemini(context: RunContext, http_async_client: Any, http_client: Any) -> Any:
+def _gemini(context: RunContext, retries: int | None, http_async_client: Any, http_client: Any) -> Any:
     from google.adk.models import Gemini
     from google.genai import Client
-    from google.genai.types import HttpOptions
+    from google.genai.types import HttpOptions, HttpRetryOptions
 
     timeout = context.limits.model_timeout
     options = HttpOptions(
         base_url=context.model.base_url,
         timeout=None if timeout is None else round(timeout * 1000),
+        retry_options=None if retries is None else HttpRetryOptions(attempts=retries + 1),
         httpx_async_client=http_async_client,
         httpx_client=http_client,
     )

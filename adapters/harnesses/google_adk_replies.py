@@ -30,22 +30,26 @@ class LineReplies:
     @property
     def count(self) -> int:
         """Replies so far."""
-        return len(self._ids)
+        return len(self._ids) + self._ended_in_silence
 
     def add(self, event: Any) -> None:
         """Take an event: a whole reply of a model, a part of one, or the results of tools."""
-        if event.partial or event.get_function_responses():
+        if event.partial:
             return
-        told = reply_of(event, self._dialect)
-        self._usages.append(told.usage)
-        self._ids.append(told.response_id)
         self._last = event
+        if not event.get_function_responses():
+            told = reply_of(event, self._dialect)
+            self._usages.append(told.usage if _is_sound(told.usage) else None)
+            self._ids.append(told.response_id)
 
     def reply(self) -> Reply:
         """All that ADK tells of the line."""
+        answer = self.answer()
+        if self._ended_in_silence:
+            return answer
         usages = self._usages
         known = [each for each in self._ids if each is not None]
-        return self.answer().model_copy(
+        return answer.model_copy(
             update={
                 "usage": None if None in usages else Usage.total(each for each in usages if each),
                 "model_calls": len(self._ids),
@@ -56,9 +60,9 @@ class LineReplies:
 
     def answer(self) -> Reply:
         """The last reply and how the line ended; its counts are left open."""
-        event = self._last
-        if event is None:
+        if self._ended_in_silence:
             return Reply()
+        event = self._last
         reasons = {_name(event.error_code), _name(event.finish_reason)}
         stop = StopReason.ANSWERED
         if reasons & _FILTERED:
@@ -71,6 +75,15 @@ class LineReplies:
             stop_reason=stop,
             native={key: value for key, value in native.items() if value is not None},
         )
+
+    @property
+    def _ended_in_silence(self) -> bool:
+        """Whether the last reply said nothing: of an empty stream ADK makes no event."""
+        return self._last is None or bool(self._last.get_function_responses())
+
+
+def _is_sound(usage: Usage | None) -> bool:
+    return usage is not None and min(usage.input_tokens or 0, usage.output_tokens or 0) >= 0
 
 
 def _name(reason: Any) -> str | None:

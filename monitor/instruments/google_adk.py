@@ -152,6 +152,15 @@ class GoogleADKInstrument:
         """Put a reply on its span."""
         record_reply(self.recorder, span, reply, self._tools)
 
+    def record_beginning(self, span: SpanHandle, copy: CopiedResponse) -> None:
+        """Put on its span what came of a stream that failed; what ADK could not read is read by nobody."""
+        try:
+            message = _READ[self._dialect](copy.content_type, copy.content()).message
+        except ValueError:
+            return
+        if message is not None:
+            span.set_messages(v.OUTPUT_MESSAGES, [message])
+
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Within it nothing is left in the context of who calls ADK."""
@@ -239,7 +248,10 @@ class _ModelCall:
                 span.set(v.RETRIES, watched.requests - 1)
             if copy is not None and copy.first_chunk is not None and self.streams:
                 span.set(v.TIME_TO_FIRST_CHUNK, (copy.first_chunk - self.started) / 1e9)
-            self.instrument.record(span, told if copy is None else self.instrument.read_reply(copy))
+            if error is None:
+                self.instrument.record(span, told if copy is None else self.instrument.read_reply(copy))
+            elif copy is not None and self.streams:
+                self.instrument.record_beginning(span, copy)
         finally:
             span.end(error)
 

@@ -41,9 +41,11 @@ def usage_of(usage: Any, dialect: Dialect) -> Usage | None:
         return None
     said, thought = usage.candidates_token_count, usage.thoughts_token_count
     apart = dialect is Dialect.GEMINI and thought is not None
-    return Usage(
+    # Not validated: a provider may say anything.
+    return Usage.model_construct(
         input_tokens=usage.prompt_token_count,
         output_tokens=(said or 0) + thought if apart else said,
         cache_read_tokens=usage.cached_content_token_count,
+        cache_write_tokens=None,
         reasoning_tokens=thought,
     )

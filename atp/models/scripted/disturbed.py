@@ -165,6 +165,8 @@ def _not_utf8(chunks: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _without_end(chunks: Sequence[bytes]) -> Iterator[bytes]:
+    if "candidates" in (event_data(chunks[-1]) or {}):
+        raise _not_expressible("no_end needs a mark at the end of a stream, and gemini's have none")
     yield from chunks[:-1]
 
 
