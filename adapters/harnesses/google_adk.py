@@ -62,7 +62,7 @@ CARD = HarnessCard(
         "google.adk.runners",
         "google.adk.sessions",
     ),
-    agent_packages=("google.adk",),
+    agent_packages=("google",),
     own_agent_notes=(
         "Agents are made with `model=parts.model`: another model is asked by a client of its own, whose key "
         "is not in the worker; what it answers is known by ADK's account alone, and its span begins when it "
