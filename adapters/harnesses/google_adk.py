@@ -13,6 +13,7 @@ from typing import Any
 from adapters.harnesses.google_adk_models import adk_model
 from adapters.harnesses.google_adk_options import DESCRIBED, Options
 from adapters.harnesses.google_adk_replies import LineReplies
+from adapters.harnesses.google_adk_sampling import sampling_plugin
 from adapters.harnesses.google_adk_tools import binding_tools
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
@@ -67,8 +68,7 @@ CARD = HarnessCard(
         "Agents are made with `model=parts.model`: another model is asked by a client of its own, whose key "
         "is not in the worker; what it answers is known by ADK's account alone, and its span begins when it "
         "has answered.",
-        "Sampling and the turn limit are asked for in `parts.model` and `RunConfig`; "
-        "`generate_content_config` of an agent goes before it.",
+        "What was asked for of sampling holds for all agents of a run: a plugin puts it into each request.",
         "In a dialogue ADK chooses who hears the user's next line: the agent that spoke last, if it may hand "
         "over again.",
         "There are no counts of its own: an agent that another calls as a tool runs in a session of its own.",
@@ -138,12 +138,15 @@ class GoogleADKRunner(ConversationRunner):
             else:
                 parts = AgentParts(model, tools, binding.system_prompt, held)
                 agent = await context.own_agent.build(parts, BaseAgent, "an agent of ADK")
+            plugins = [instrument.plugin] if instrument is not None else []
+            if context.own_agent is not None:
+                plugins.append(sampling_plugin(context.sampling))
             sessions = InMemorySessionService()
             runner = Runner(
                 app_name=_APP,
                 agent=agent,
                 session_service=sessions,
-                plugins=[instrument.plugin] if instrument is not None else [],
+                plugins=plugins,
             )
             held.push_async_callback(runner.close)
             await sessions.create_session(app_name=_APP, user_id=_USER, session_id=context.run_id)

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from atp import registry
 from atp.engine import environments
-from atp.protocol.model import Limits
+from atp.protocol.model import Limits, Sampling
 from atp.protocol.spans import ParentSource, Span, SpanKind, SpanStatus
 from monitor import vocabulary as v
 from tests.atp.engine.experiments import Lab
@@ -179,12 +179,16 @@ async def own(
         base_url=endpoint.base_url,
         tasks=("ledger-000",),
         harness_options={"dialect": "openai-chat"},
+        sampling=Sampling(temperature=0.25, max_output_tokens=77),
     )
     [attempt] = outcome["attempts"]
     assert (attempt["status"], attempt["final_answer"]) == ("completed", "Done."), attempt["error"]
     assert attempt["checks"]["records"] == ["spans", "binding"]
     assert attempt["checks"]["agree"] is True, attempt["checks"]["differences"]
     assert attempt["turns"] == len(replies)
+    bodies = [request.body for request in endpoint.requests]
+    asked = [(body["temperature"], body["max_tokens"]) for body in bodies]
+    assert asked == [(0.25, 77)] * len(replies)
     spans = lab.spans(attempt["run_id"])
     assert {span.status for span in spans} == {SpanStatus.OK}
     return spans
