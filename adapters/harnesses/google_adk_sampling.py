@@ -1,4 +1,4 @@
-"""What was asked for of sampling, for all agents of somebody's own: ADK has no place for it but each agent."""
+"""Sampling that was asked for, for all agents of somebody's own: ADK has a place at each agent only."""
 
 from __future__ import annotations
 
