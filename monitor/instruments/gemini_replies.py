@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from atp.protocol.trace import Usage
@@ -27,18 +27,33 @@ def read_gemini_reply(content_type: str, content: bytes) -> ChatReply:
     streamed = content_type.startswith("text/event-stream")
     reply = ChatReply()
     finish: str | None = None
-    for piece in stream_events(content) if streamed else [json_object(content)]:
+    # Google's client reads the bytes as text, and takes others for what they are not.
+    text = content.decode("utf-8", "replace").encode()
+    for piece in _events(text) if streamed else [json_object(text)]:
         reply.response_id = piece.get("responseId") or reply.response_id
         reply.model = piece.get("modelVersion") or reply.model
         reply.usage = gemini_usage(piece.get("usageMetadata")) or reply.usage
+        # Blocked, it is a reply without candidates.
+        reply.begun = reply.begun or bool(piece.get("candidates") or piece.get("promptFeedback"))
         for candidate in piece.get("candidates") or ():
             if candidate.get("index", 0) == 0:
                 finish = candidate.get("finishReason") or finish
                 _read_parts((candidate.get("content") or {}).get("parts") or (), reply)
+    reply.ended = finish is not None or not streamed
     if finish is not None:
         stopped = "tool_calls" if reply.calls else "stop"
         reply.finish_reason = stopped if finish == "STOP" else _FINISH.get(finish, finish)
     return reply
+
+
+def _events(content: bytes) -> Iterator[Mapping[str, Any]]:
+    """The objects of a stream, which has no mark of its own at its end: what else stands in it, Google's
+    client cannot read."""
+    *lines, _unfinished = content.replace(b"\r\n", b"\n").split(b"\n")
+    for line in lines:
+        if line and not line.startswith((b"data:", b":", b"event:", b"id:", b"retry:")):
+            raise ValueError("a line of the stream belongs to no event")
+    return stream_events(content)
 
 
 def gemini_usage(usage: Mapping[str, Any] | None) -> Usage | None:

@@ -49,6 +49,7 @@ class GoogleADKInstrument:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
+        self.read = _READ[Dialect.GEMINI]
         self._dialect = Dialect.GEMINI
         self._forms: GeminiRequestForms | RequestForms = GeminiRequestForms()
         self._tools: Collection[str] | None = None
@@ -64,7 +65,7 @@ class GoogleADKInstrument:
             tools: Names of the binding's tools: calls of others ADK answers itself. None when that is not
                 known.
         """
-        self._dialect = dialect
+        self._dialect, self.read = dialect, _READ[dialect]
         self._forms = GeminiRequestForms(stream) if dialect is Dialect.GEMINI else RequestForms()
         self._tools = tools
 
@@ -140,26 +141,9 @@ class GoogleADKInstrument:
             self.failed("request", error)
             return None
 
-    def read_reply(self, copy: CopiedResponse) -> ChatReply:
-        """What a copied response says; empty where it cannot be read."""
-        try:
-            return _READ[self._dialect](copy.content_type, copy.content())
-        except Exception as error:
-            self.failed("copied response", error)
-            return ChatReply()
-
     def record(self, span: SpanHandle, reply: ChatReply) -> None:
         """Put a reply on its span."""
         record_reply(self.recorder, span, reply, self._tools)
-
-    def record_beginning(self, span: SpanHandle, copy: CopiedResponse) -> None:
-        """Put on its span what came of a stream that failed; what ADK could not read is read by nobody."""
-        try:
-            message = _READ[self._dialect](copy.content_type, copy.content()).message
-        except ValueError:
-            return
-        if message is not None:
-            span.set_messages(v.OUTPUT_MESSAGES, [message])
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -226,10 +210,11 @@ class _ModelCall:
         if self.watched is not None:
             self.watched.answered(copy)
 
-    def refused(self, status: int, retry_count: int | None) -> None:
+    def refused(self, status: int, retry_count: int | None, retry_after: float | None) -> None:
         """See `Listener`. Google's client does not count; what it sent again was seen."""
         if self.watched is not None:
-            self.watched.refused(status, self.watched.requests - 1 if retry_count is None else retry_count)
+            count = self.watched.requests - 1 if retry_count is None else retry_count
+            self.watched.refused(status, count, retry_after)
 
     def end(self, told: ChatReply, error: Exception | None) -> None:
         """The call is over.
@@ -248,10 +233,7 @@ class _ModelCall:
                 span.set(v.RETRIES, watched.requests - 1)
             if copy is not None and copy.first_chunk is not None and self.streams:
                 span.set(v.TIME_TO_FIRST_CHUNK, (copy.first_chunk - self.started) / 1e9)
-            if error is None:
-                self.instrument.record(span, told if copy is None else self.instrument.read_reply(copy))
-            elif copy is not None and self.streams:
-                self.instrument.record_beginning(span, copy)
+            self.instrument.record(span, told if copy is None else watched.reply(error))
         finally:
             span.end(error)
 
@@ -259,4 +241,4 @@ class _ModelCall:
         recorder = self.instrument.recorder
         attributes: dict[str, AttributeValue] = {v.MODEL_NAME: self.model, v.ACTOR: Actor.AGENT.value}
         span = recorder.start(SpanKind.MODEL, self.model, parent=self.above, attributes=attributes)
-        return WatchedCall(recorder=recorder, span=span)
+        return WatchedCall(recorder=recorder, span=span, read=self.instrument.read)

@@ -105,7 +105,8 @@ def _altered(
     change = _CHANGES.get(kind or "")
     if change is None:
         return Disturbed(answer, reply)
-    readable = kind in _READABLE or (kind == "trailing_garbage" and view.stream)
+    garbage_after_the_end = kind == "trailing_garbage" and view.stream and not _is_gemini(answer.chunks[-1])
+    readable = kind in _READABLE or garbage_after_the_end
     return Disturbed(replace(answer, chunks=tuple(change(answer.chunks))), reply if readable else None)
 
 
@@ -164,8 +165,13 @@ def _not_utf8(chunks: Sequence[bytes]) -> Iterator[bytes]:
         yield chunk.replace(b'":"', b'":"\xff\xfe', 1)
 
 
+def _is_gemini(chunk: bytes) -> bool:
+    """Whether it is of a dialect whose streams have no mark at their end."""
+    return "candidates" in (event_data(chunk) or {})
+
+
 def _without_end(chunks: Sequence[bytes]) -> Iterator[bytes]:
-    if "candidates" in (event_data(chunks[-1]) or {}):
+    if _is_gemini(chunks[-1]):
         raise _not_expressible("no_end needs a mark at the end of a stream, and gemini's have none")
     yield from chunks[:-1]
 
@@ -176,7 +182,7 @@ def _with_error(chunks: Sequence[bytes]) -> Iterator[bytes]:
     if chunks[0].startswith(b"event:"):
         body = orjson.dumps({"type": "error", "sequence_number": len(chunks) // 2, **error})
         yield b"event: error\ndata: " + body + b"\n\n"
-    elif "candidates" in (event_data(chunks[0]) or {}):
+    elif _is_gemini(chunks[0]):
         yield b"data: " + orjson.dumps({"error": {**error, "code": 500, "status": "INTERNAL"}}) + b"\r\n\r\n"
     else:
         yield b"data: " + orjson.dumps({"error": {**error, "type": "server_error"}}) + b"\n\n"
