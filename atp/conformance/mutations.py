@@ -332,6 +332,10 @@ class _Relay:
 
 def _pasted(body: bytes) -> bytes:
     request: dict[str, Any] = json.loads(body)
+    if "contents" in request:
+        told = "\n".join(json.dumps(content, ensure_ascii=False) for content in request["contents"])
+        request["contents"] = [{"role": "user", "parts": [{"text": told}]}]
+        return json.dumps(request, ensure_ascii=False).encode()
     key = "messages" if "messages" in request else "input"
     system = [item for item in request[key] if item.get("role") in {"system", "developer"}]
     rest = [json.dumps(item, ensure_ascii=False) for item in request[key] if item not in system]

@@ -29,7 +29,7 @@ from atp.engine.plan import check_ready, freeze
 from atp.engine.resume import fresh
 from atp.engine.run import Run
 from atp.models.ref import ModelRef
-from atp.models.scripted.dialects.routes import DIALECTS, ROUTES
+from atp.models.scripted.dialects.routes import DIALECTS, dialect_at, split_path
 from atp.models.scripted.idiom import idiom_named
 from atp.models.scripted.steps import Refusal
 from atp.models.scripted.wire_log import read_wire_log
@@ -229,12 +229,13 @@ async def _cancel(run: Run, benchmark: ProbeBenchmark, ended: _Ended) -> None:
 def _requests(card: HarnessCard, log: Sequence[Mapping[str, Any]], run_id: str) -> Iterator[WireRequest]:
     idiom = idiom_named(card.idiom)
     for line in log:
-        route = str(line["path"]).partition("/v1/")[2]
+        rest = split_path(str(line["path"]))[1]
+        dialect = dialect_at(rest)
         body = line.get("body")
-        if line["session"] != run_id or route not in ROUTES or not isinstance(body, dict):
+        if line["session"] != run_id or dialect is None or not isinstance(body, dict):
             continue
         try:
-            view = DIALECTS[ROUTES[route]].parse(orjson.dumps(body))
+            view = DIALECTS[dialect].parse(orjson.dumps(body), rest)
         except Refusal:
             continue  # the endpoint has refused it too, which the attempt's end tells
         yield WireRequest(body, view, idiom.hear(view), line["response_id"], line["stream"])

@@ -32,6 +32,12 @@ _SAMPLING = frozenset(
         "max_tokens",
         "max_completion_tokens",
         "max_output_tokens",
+        # Gemini's, within `generationConfig`.
+        "topP",
+        "topK",
+        "frequencyPenalty",
+        "presencePenalty",
+        "maxOutputTokens",
     }
 )
 _NOT_FOLLOWED = frozenset({"raising-tool", "unknown-tool"})
@@ -136,8 +142,8 @@ def schema_meaning(evidence: Evidence) -> Problems:
 def conversation(evidence: Evidence) -> Problems:
     """Each request holds what the one before held, then the reply to that as it was given, with its calls
     under their ids, then their results under those ids or what the user said; nothing is pasted, repeated
-    or left out. Of a harness whose card says that its history is `text`, the text tells the same, results
-    whole but for white space at their ends.
+    or left out. Results stand within objects where the card says so. Of a harness whose card says that its
+    history is `text`, the text tells the same, results whole but for white space at their ends.
 
     Source: the design's "continued in the harness's own memory or session; nothing is pasted back as a
     transcript".
@@ -201,8 +207,9 @@ def _results_problem(
         held = next(message.text for message in messages if message.tool_call_id == call.id)
         made = attempt.executed(str(call.id), call.name)
         results = [_result_text(each.result, each.error) for each in made]
+        wrapped = [canonical({"result": text}) for text in results]
         if card.history_on_wire == "messages":
-            told = held in results
+            told = held in results or (card.results_on_wire == "object" and _canonical_text(held) in wrapped)
         else:
             told = any(text.strip() in held for text in results)
         if not told:
@@ -232,14 +239,19 @@ def sampling(evidence: Evidence) -> Problems:
     """
     for mode, attempt in evidence.conversations:
         for number, request in enumerate(attempt.requests, 1):
-            chosen = sorted(key for key in _SAMPLING if request.body.get(key) is not None)
+            asked = _parameters(request.body)
+            chosen = sorted(key for key in _SAMPLING if asked.get(key) is not None)
             if chosen:
                 yield f"{_where(mode, attempt, number)}: nobody has asked for {', '.join(chosen)}"
     for number, request in enumerate(evidence.bounded[ENDLESS.name].requests, 1):
-        asked = {request.body.get(key) for key in _SAMPLING}
+        asked = _parameters(request.body)
         for value in (TEMPERATURE, OUTPUT_TOKENS):
-            if value not in asked:
+            if value not in {asked.get(key) for key in _SAMPLING}:
                 yield f"under limits, {ENDLESS.name}, request {number}: the user's {value:g} is missing"
+
+
+def _parameters(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**body, **body.get("generationConfig", {})}
 
 
 WIRE_CHECKS = (

@@ -434,7 +434,8 @@ def _ended(
     """The verdict on a run that nothing of ours has ended."""
     trace = outcome.trace if outcome is not None else None
     reason = (trace.stop_reason if trace is not None else None) or StopReason.ANSWERED
-    if error is not None or reason.status is Status.COMPLETED:
+    # A harness may take an answer that is no reply for the model's own failure, without raising.
+    if error is not None or reason.status is Status.COMPLETED or reason is StopReason.HARNESS_ERROR:
         error = with_last_reply(error, model_ends)
     if error is not None:
         return _judged(error)

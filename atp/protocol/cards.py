@@ -166,6 +166,8 @@ class HarnessCard(Frozen):
     history_on_wire: Literal["messages", "text"] = "messages"
     """Whether earlier replies, calls and results go out as messages, or are told as text (in the form that
     `idiom` reads)."""
+    results_on_wire: Literal["text", "object"] = "text"
+    """Whether the text of a tool's result goes out as it is, or as JSON of `{"result": text}`."""
     unknown_tool: Literal["told", "ends"] = "told"
     """Whether a model that calls a tool nobody offered is told so, or the run ends."""
     raising_tool: Literal["told", "ends"] = "ends"

@@ -116,8 +116,10 @@ class ErrorInfo(Frozen):
             message=str(error) or type(error).__name__,
             fault=own.fault if own else Fault.INFRASTRUCTURE,
             classes=classes or (f"{type(error).__module__}.{type(error).__qualname__}",),
-            http_status=_first(chain, "status_code", int),
-            provider_code=_first(chain, "provider_code", str) or _first(chain, "code", str, skip=AtpError),
+            http_status=_first(chain, "status_code", int) or _google_status(chain),
+            provider_code=_first(chain, "provider_code", str)
+            or _first(chain, "code", str, skip=AtpError)
+            or _google_reason(chain),
             retry_after=_retry_after(chain),
         )
 
@@ -201,11 +203,20 @@ TABLE: tuple[Rule, ...] = (
     Rule(_S.LIMIT, _R.CONTEXT_LENGTH, _F.AGENT, False, provider_code="context_length_exceeded"),
     Rule(_S.AGENT_ERROR, _R.CONTENT_FILTER, _F.AGENT, False, provider_code="content_filter"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.USER, False, provider_code="insufficient_quota"),
+    # Google says so by 400.
+    Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.USER, False, provider_code="API_KEY_INVALID"),
     # A scripted model that repeats a stored run got another request than the run made.
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.USER, False, provider_code="replay_diverged"),
     # Limits: ours, then those of the SDKs.
     Rule(_S.LIMIT, _R.MAX_TURNS, _F.AGENT, False, error_class="langgraph.errors.GraphRecursionError"),
     Rule(_S.LIMIT, _R.MAX_TURNS, _F.AGENT, False, error_class="agents.exceptions.MaxTurnsExceeded"),
+    Rule(
+        _S.LIMIT,
+        _R.MAX_TURNS,
+        _F.AGENT,
+        False,
+        error_class="google.adk.agents.invocation_context.LlmCallsLimitExceededError",
+    ),
     # Our own errors.
     Rule(
         _S.BENCHMARK_ERROR,
@@ -251,6 +262,7 @@ TABLE: tuple[Rule, ...] = (
     Rule(_S.AGENT_ERROR, _R.PROVIDER_ERROR, _F.AGENT, False, http_status=range(400, 500)),
     # No answer at all, or an error within a stream, which has no HTTP status.
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="openai.APIError"),
+    Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="httpx.TransportError"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.ConnectionError"),
     Rule(_S.INFRA_ERROR, _R.PROVIDER_ERROR, _F.INFRASTRUCTURE, True, error_class="builtins.TimeoutError"),
     # What the model wrote holds half of a surrogate pair, and the SDK cannot send it back.
@@ -324,6 +336,24 @@ def _first(chain: Sequence[BaseException], name: str, kind: type, skip: type | t
         value = getattr(link, name, None)
         if isinstance(value, kind) and not isinstance(link, skip):
             return value
+    return None
+
+
+def _google_status(chain: Sequence[BaseException]) -> int | None:
+    """Of Google's client, whose errors call it `code`; so does `SystemExit` another number."""
+    code = _first(chain, "code", int)
+    return code if code is not None and 400 <= code < 600 else None
+
+
+def _google_reason(chain: Sequence[BaseException]) -> str | None:
+    """The `google.rpc.ErrorInfo` in the body of an error, which Google's client keeps as `details`."""
+    body = _first(chain, "details", dict)
+    error = body.get("error") if body is not None else None
+    infos = error.get("details") if isinstance(error, dict) else None
+    for info in infos if isinstance(infos, list) else ():
+        if isinstance(info, dict) and isinstance(info.get("reason"), str):
+            reason: str = info["reason"]
+            return reason
     return None
 
 

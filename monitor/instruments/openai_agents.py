@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, SpanKind
 from monitor import vocabulary as v
+from monitor.instruments.model_exchange import record_reply, record_request
 from monitor.instruments.openai_agents_hooks import forget, keep_traces_here, listening, run_hooks
 from monitor.instruments.openai_agents_spans import SpanFailed, error_of, has_reply, reply_of
 from monitor.instruments.openai_http import MODEL_CALL
@@ -150,33 +151,11 @@ class OpenAIAgentsInstrument:
             request = ModelRequest(None, False, self.forms.messages(getattr(data, "input", None)))
             config = getattr(data, "model_config", None) or {}
             request.parameters = {key: value for key, value in config.items() if value is not None}
-        span = call.span
-        span.set_messages(v.INPUT_MESSAGES, request.messages)
-        span.set_body(v.MODEL_PARAMETERS, request.parameters)
-        if request.tools:
-            span.set_messages(v.TOOL_DEFINITIONS, request.tools)
+        record_request(call.span, request)
 
     def _record_reply(self, call: _ModelCall, data: Any, error: BaseException | None) -> None:
-        span, reply = call.span, call.reply(error) if call.copy is not None else reply_of(data)
-        for name, value in reply.attributes.items():
-            span.set(name, value)
-        message = reply.message
-        if message is not None:
-            span.set_messages(v.OUTPUT_MESSAGES, [message])
-        if reply.calls and not reply.broken:
-            self._announce(span, reply)
-
-    def _announce(self, span: SpanHandle, reply: ChatReply) -> None:
-        span.set_body(v.TOOL_CALL_TEXTS, {each.id: each.arguments for each in reply.calls})
-        span.set(v.ANNOUNCED_CALL_IDS, [each.id for each in reply.calls])
-        span.set(v.ANNOUNCED_CALL_NAMES, [each.name for each in reply.calls])
-        if self._tools is not None:
-            refused = [each.id for each in reply.calls if each.name not in self._tools]
-            if refused:
-                span.set(v.REJECTED_CALL_IDS, refused)
-        for each in reply.calls:
-            if each.id:
-                self.recorder.announce(each.id, span, each.arguments)
+        reply = call.reply(error) if call.copy is not None else reply_of(data)
+        record_reply(self.recorder, call.span, reply, self._tools)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 from atp.protocol.status import retry_seconds
@@ -52,6 +52,8 @@ class CopiedResponse:
     content_encoding: str | None
     retry_count: int | None
     """Tries before this one, by the SDK's own count (`x-stainless-retry-count`)."""
+    library: Any
+    """The HTTP library of the client that got it: `httpx` or `httpx2`."""
     chunks: list[bytes] = field(default_factory=list)
     first_chunk: int | None = None
     """When the first of them came, by `time.perf_counter_ns`."""
@@ -61,7 +63,9 @@ class CopiedResponse:
         content = b"".join(self.chunks)
         if self.content_encoding is None:
             return content
-        response = _http().Response(200, headers={"content-encoding": self.content_encoding}, content=content)
+        response = self.library.Response(
+            200, headers={"content-encoding": self.content_encoding}, content=content
+        )
         decoded: bytes = response.content
         return decoded
 
@@ -87,8 +91,7 @@ async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
     if lease is None:
         import openai
 
-        hooks: dict[str, list[Any]] = {"request": [_tell], "response": [_copy]}
-        client = openai.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks=hooks)
+        client = openai.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks=copying_hooks(_http()))
         lease = _clients[loop] = _Lease(client)
     lease.holders += 1
     try:
@@ -106,10 +109,19 @@ async def _tell(request: Any) -> None:
         call.requested(await request.aread())
 
 
-async def _copy(response: Any) -> None:
-    copy = _copied(response)
-    if copy is not None:
-        response.stream = _copying_stream()(response.stream, copy)
+def copying_hooks(library: Any) -> dict[str, list[Any]]:
+    """The hooks (`event_hooks`) of an asynchronous client that tell of requests and copy responses.
+
+    Args:
+        library: The client's, `httpx` or `httpx2`.
+    """
+
+    async def copy(response: Any) -> None:
+        copied = _copied(response, library)
+        if copied is not None:
+            response.stream = _copying_stream(library)(response.stream, copied)
+
+    return {"request": [_tell], "response": [copy]}
 
 
 def copying_client(before: Callable[[Any], None]) -> Any:
@@ -135,12 +147,12 @@ def _tell_synchronously(request: Any) -> None:
 
 
 def _copy_synchronously(response: Any) -> None:
-    copy = _copied(response)
+    copy = _copied(response, _http())
     if copy is not None:
         response.stream = _synchronously_copying_stream()(response.stream, copy)
 
 
-def _copied(response: Any) -> CopiedResponse | None:
+def _copied(response: Any, library: Any) -> CopiedResponse | None:
     """Tell the listener of a response; the copy to fill, if it is one to copy."""
     call = MODEL_CALL.get()
     if call is None:
@@ -155,6 +167,7 @@ def _copied(response: Any) -> CopiedResponse | None:
         content_type=response.headers.get("content-type", ""),
         content_encoding=response.headers.get("content-encoding"),
         retry_count=retry_count,
+        library=library,
     )
     call.answered(copy)
     return copy
@@ -182,9 +195,9 @@ def _synchronous_client() -> Any:
     return client
 
 
-@lru_cache(maxsize=1)
-def _copying_stream() -> Any:
-    base: Any = _http().AsyncByteStream
+@cache
+def _copying_stream(library: Any) -> Any:
+    base: Any = library.AsyncByteStream
 
     class CopyingStream(base):  # type: ignore[misc]  # the base is only known once the SDK is there
         def __init__(self, stream: Any, copy: CopiedResponse) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +9,11 @@ from typing import Any
 from monitor.instruments.image_parts import image_part
 from monitor.instruments.openai_replies import call_part, json_object
 from monitor.instruments.openai_responses_replies import reasoning_text
+from monitor.instruments.remembered_forms import RememberedForms
 
 _NOT_PARAMETERS = frozenset(
     {"messages", "input", "instructions", "tools", "model", "stream", "stream_options"}
 )
-_LISTS = 8
-"""How many lists of messages are remembered: one for each agent that takes turns in an attempt."""
 
 
 @dataclass(slots=True)
@@ -31,14 +29,10 @@ class ModelRequest:
 
 
 class RequestForms:
-    """Reads the requests of an attempt, and remembers what they begin with.
-
-    A conversation repeats its past in every request; what stood in an earlier one is given as the
-    same objects, so that a message is converted and hashed once.
-    """
+    """Reads the requests of an attempt, and remembers what they begin with; see `RememberedForms`."""
 
     def __init__(self) -> None:
-        self._lists: deque[list[tuple[Any, dict[str, Any]]]] = deque(maxlen=_LISTS)
+        self._lists = RememberedForms()
         self._tools: list[Any] = []
 
     def read(self, body: bytes) -> ModelRequest:
@@ -77,25 +71,7 @@ class RequestForms:
         items = [{"role": "user", "content": raw}] if isinstance(raw, str) else list(raw or ())
         if instructions:
             items.insert(0, {"role": "system", "content": instructions})
-        groups = list(_grouped(items))
-        known = max(self._lists, key=lambda entries: _same(entries, groups), default=[])
-        shared = _same(known, groups)
-        entries = known[:shared] + [(group, _message(group)) for group in groups[shared:]]
-        if known and shared == len(known):
-            # It is the same conversation, further on.
-            self._lists.remove(known)
-        self._lists.append(entries)
-        return [form for _, form in entries]
-
-
-def _same(entries: Sequence[tuple[Any, Any]], groups: Sequence[Any]) -> int:
-    """How many groups at the beginning are those of the entries."""
-    count = 0
-    for (known, _), group in zip(entries, groups, strict=False):
-        if known != group:
-            break
-        count += 1
-    return count
+        return self._lists.forms(list(_grouped(items)), _message)
 
 
 def _grouped(items: Sequence[Any]) -> Iterator[list[Any]]:

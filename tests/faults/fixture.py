@@ -44,6 +44,9 @@ COLUMNS = (
     Column("openai-agents-responses", "openai-agents", _RESPONSES),
     Column("openai-agents-responses-stream", "openai-agents", {**_RESPONSES, **_STREAM}),
     Column("smolagents", "smolagents"),
+    Column("google-adk", "google-adk"),
+    Column("google-adk-stream", "google-adk", _STREAM),
+    Column("google-adk-chat", "google-adk", {"dialect": "openai-chat"}),
 )
 
 
@@ -81,13 +84,16 @@ class WireFault(Frozen):
     what: str
     streamed: bool = False
     """Whether only a stream can have it."""
+    never_on: tuple[str, ...] = ()
+    """Shell patterns of columns whose dialect has no form for it."""
     steps: tuple[ScriptStep, ...]
     """What the model says, and what goes wrong with it."""
     ends: tuple[Ending, ...]
 
     def happens_on(self, column: Column) -> bool:
         """Whether the column can have it."""
-        return column.streamed or not self.streamed
+        fits = any(fnmatchcase(column.name, pattern) for pattern in self.never_on)
+        return not fits and (column.streamed or not self.streamed)
 
     def ending(self, column: Column) -> Ending:
         """How the column ends under it.

@@ -13,6 +13,10 @@ from atp.models.scripted.disturbed import event_data, with_data
 from atp.models.scripted.faults import Fault
 from atp.models.scripted.steps import Refusal
 
+_GEMINI_ARGUMENTS = b'"args":{'
+_ARGUMENTS = (b'"arguments":"', _GEMINI_ARGUMENTS)
+"""What stands before the arguments of a call that comes whole."""
+
 _LOOK = 0.05
 """Seconds between two looks at whether the client is still there."""
 
@@ -127,11 +131,11 @@ def _sent(fault: Fault, chunks: Sequence[bytes]) -> list[bytes]:
 
 
 def _in_arguments(chunks: Sequence[bytes]) -> list[bytes]:
-    if len(chunks) == 1:
-        mark = b'"arguments":"'
-        if mark not in chunks[0]:
-            raise _no_arguments()
-        return [chunks[0][: chunks[0].index(mark) + len(mark) + 3]]
+    for index, chunk in enumerate(chunks):
+        # Those that come whole; of others the first piece of many, which is an event of its own.
+        mark = next((mark for mark in _ARGUMENTS if mark in chunk), None)
+        if mark is not None and (len(chunks) == 1 or mark == _GEMINI_ARGUMENTS):
+            return [*chunks[:index], chunk[: chunk.index(mark) + len(mark) + 3]]
     for index, chunk in enumerate(chunks):
         data = event_data(chunk)
         if data is not None and _with_half_the_arguments(data):

@@ -105,7 +105,8 @@ def _altered(
     change = _CHANGES.get(kind or "")
     if change is None:
         return Disturbed(answer, reply)
-    readable = kind in _READABLE or (kind == "trailing_garbage" and view.stream)
+    garbage_after_the_end = kind == "trailing_garbage" and view.stream and not _is_gemini(answer.chunks[-1])
+    readable = kind in _READABLE or garbage_after_the_end
     return Disturbed(replace(answer, chunks=tuple(change(answer.chunks))), reply if readable else None)
 
 
@@ -136,6 +137,8 @@ def _without_choices(chunks: Sequence[bytes]) -> Iterator[bytes]:
         data = event_data(chunk)
         if data is not None and "choices" in data:
             yield with_data(chunk, {**data, "choices": []})
+        elif data is not None and "candidates" in data:
+            yield with_data(chunk, {**data, "candidates": []})
         elif data is not None and "output" in data:
             yield with_data(chunk, {**data, "output": []})
         elif data is not None and "response" in data:
@@ -162,7 +165,14 @@ def _not_utf8(chunks: Sequence[bytes]) -> Iterator[bytes]:
         yield chunk.replace(b'":"', b'":"\xff\xfe', 1)
 
 
+def _is_gemini(chunk: bytes) -> bool:
+    """Whether it is of a dialect whose streams have no mark at their end."""
+    return "candidates" in (event_data(chunk) or {})
+
+
 def _without_end(chunks: Sequence[bytes]) -> Iterator[bytes]:
+    if _is_gemini(chunks[-1]):
+        raise _not_expressible("no_end needs a mark at the end of a stream, and gemini's have none")
     yield from chunks[:-1]
 
 
@@ -172,6 +182,8 @@ def _with_error(chunks: Sequence[bytes]) -> Iterator[bytes]:
     if chunks[0].startswith(b"event:"):
         body = orjson.dumps({"type": "error", "sequence_number": len(chunks) // 2, **error})
         yield b"event: error\ndata: " + body + b"\n\n"
+    elif _is_gemini(chunks[0]):
+        yield b"data: " + orjson.dumps({"error": {**error, "code": 500, "status": "INTERNAL"}}) + b"\r\n\r\n"
     else:
         yield b"data: " + orjson.dumps({"error": {**error, "type": "server_error"}}) + b"\n\n"
 
@@ -185,6 +197,8 @@ def _says_something(chunk: bytes) -> bool:
     data = event_data(chunk) or {}
     if str(data.get("type", "")).endswith(".delta"):
         return True
+    if any(candidate["content"].get("parts") for candidate in data.get("candidates", ())):
+        return True
     deltas = [choice["delta"] for choice in data.get("choices", ()) if "delta" in choice]
     return any(delta.get("content") or delta.get("tool_calls") for delta in deltas)
 
@@ -197,7 +211,9 @@ def _mixed(chunks: Sequence[bytes]) -> Iterator[bytes]:
         if call is not None:
             by_call.setdefault(call, []).append(chunk)
     if len(by_call) < 2:
-        raise _not_expressible("mixed_deltas needs two tool calls, and the step has fewer")
+        raise _not_expressible(
+            "mixed_deltas needs two tool calls that come in pieces, and the answer has fewer"
+        )
     rounds = zip_longest(*(by_call[call] for call in sorted(by_call, reverse=True)))
     mixed = iter([chunk for turn in rounds for chunk in turn if chunk is not None])
     for number, chunk in enumerate(chunks):

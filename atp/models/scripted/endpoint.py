@@ -15,6 +15,7 @@ import orjson
 from pydantic import SecretStr
 
 from atp.models.ref import SCRIPTED
+from atp.models.scripted.dialects.routes import BASE_PATHS
 from atp.models.scripted.wire_log import model_call_of
 from atp.protocol.base import JsonObject
 from atp.protocol.errors import InfrastructureError, InvalidInput
@@ -48,7 +49,7 @@ class ScriptedSession:
         """
         return ModelEndpoint(
             dialect=dialect,
-            base_url=f"http://127.0.0.1:{self._endpoint.port}/s/{self.id}/v1",
+            base_url=f"http://127.0.0.1:{self._endpoint.port}/s/{self.id}{BASE_PATHS[dialect]}",
             model=model_name,
             api_key=self._key,
             provider=SCRIPTED,

@@ -26,7 +26,7 @@ from aiohttp import ClientPayloadError, web
 
 from atp.models.scripted.delivery import check_cut, deliver, deliver_with_fault, hung_up
 from atp.models.scripted.dialects.dialect import Rendered, Reply, WireDialect
-from atp.models.scripted.dialects.routes import DIALECTS, ROUTES
+from atp.models.scripted.dialects.routes import DIALECTS, SERVED, dialect_at, split_path
 from atp.models.scripted.disturbed import Disturbed, disturbed, faulty_step
 from atp.models.scripted.faults import Fault, fault_of_try
 from atp.models.scripted.idiom import Idiom
@@ -139,7 +139,7 @@ class ScriptedServer:
             await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        session_id, rest = _split(request.path)
+        session_id, rest = split_path(request.path)
         session = self._sessions.get(session_id) if session_id is not None else None
         exchange = _Exchange(request, session, rest, self._redactor)
         task = asyncio.current_task()
@@ -226,7 +226,7 @@ class _Exchange:
 
     async def answer(self) -> Rendered:
         """Decide the answer; it is not sent yet."""
-        dialect = DIALECTS[ROUTES.get(self._rest, Dialect.OPENAI_CHAT)]
+        dialect = DIALECTS[dialect_at(self._rest) or Dialect.OPENAI_CHAT]
         try:
             rendered = await self._admitted(dialect)
         except Refusal as refusal:
@@ -246,23 +246,23 @@ class _Exchange:
         method, session = self.request.method, self.session
         if session is None:
             raise Refusal(404, "unknown_path", f"no session answers on {self.request.path}")
-        given = self.request.headers.get("authorization", "").encode("utf-8", "surrogateescape")
+        given = dialect.key(self.request.headers).encode("utf-8", "surrogateescape")
         # The key is checked before the body is read or kept.
-        if not hmac.compare_digest(given, b"Bearer " + session.key):
+        if not hmac.compare_digest(given, session.key):
             raise Refusal(401, "invalid_api_key", "the key is not the one of this session")
-        if self._rest == "models" and method == HTTPMethod.GET:
+        if self._rest == "v1/models" and method == HTTPMethod.GET:
             self.is_model_call = False
             listed = {"id": session.model, "object": "model", "created": 0, "owned_by": "scripted"}
             return Rendered(200, "application/json", (orjson.dumps({"object": "list", "data": [listed]}),))
-        if self._rest not in ROUTES:
-            raise Refusal(404, "unknown_path", f"{self.request.path} is not served; {', '.join(ROUTES)} is")
+        if dialect_at(self._rest) is None:
+            raise Refusal(404, "unknown_path", f"{self.request.path} is not served; {', '.join(SERVED)} is")
         if method != HTTPMethod.POST:
             raise Refusal(405, "method_not_allowed", f"{self._rest} is served by POST, not {method}")
         self._body = await self.request.content.read()
         return self._reply_to(self._body, session, dialect)
 
     def _reply_to(self, body: bytes, session: Session, dialect: WireDialect) -> Rendered:
-        view = dialect.parse(body)
+        view = dialect.parse(body, self._rest)
         self._model, self._stream = view.model, view.stream
         heard = session.idiom.hear(view)
         self._digest = hashlib.sha256(body).hexdigest()
@@ -335,14 +335,6 @@ class _Exchange:
         if self._body is not None:
             record["body"] = _readable(self._body)
         return record
-
-
-def _split(path: str) -> tuple[str | None, str]:
-    """`/s/<session>/v1/<rest>` in its two parts; (None, "") for any other path."""
-    parts = path.split("/", 4)
-    if len(parts) != 5 or parts[0] or parts[1] != "s" or parts[3] != "v1":
-        return None, ""
-    return parts[2], parts[4]
 
 
 def _readable(body: bytes) -> Any:

@@ -18,9 +18,9 @@ from atp.engine.results import results
 from atp.engine.run import Run
 from atp.store.store import Store
 from tests.atp.conformance.ledger_scripts import steps, write_script
+from tests.atp.engine.clean_attempts import ASK_AGAIN_WHEN_TOLD, HARNESSES
 from tests.atp.engine.experiments import Watched
 
-HARNESSES = ("thinloop", "langgraph", "openai-agents", "smolagents")
 CLEAN = 2
 """Attempts beside the mutated ones, as they are."""
 
@@ -36,7 +36,7 @@ async def attempts(folder: Path, harness: str) -> dict[str, dict[str, Any]]:
         harnesses=(harness,),
         models=(write_script(folder / "script.yaml", script),),
         benchmark_options={"tasks": str(len(chosen))},
-        harness_options={"retries": "1"} if harness == "thinloop" else {},
+        harness_options={"retries": "1"} if harness in ASK_AGAIN_WHEN_TOLD else {},
         count=None,
         retries=0,
     )

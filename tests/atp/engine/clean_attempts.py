@@ -13,8 +13,11 @@ from atp.protocol.task import TaskInput
 from tests.atp.conformance.ledger_scripts import steps, write_script
 from tests.atp.engine.experiments import Lab
 
-HARNESSES = ("thinloop", "langgraph", "openai-agents", "smolagents")
+HARNESSES = ("thinloop", "langgraph", "openai-agents", "smolagents", "google-adk")
+ASK_AGAIN_WHEN_TOLD = frozenset({"thinloop", "google-adk"})
+"""Harnesses whose client tries nothing again unless `-o harness.retries` says so."""
 _STREAMING: Mapping[str, Mapping[str, str]] = {
+    "google-adk": {"stream": "true"},
     "langgraph": {"stream": "true"},
     "openai-agents": {"stream": "true", "dialect": "openai-responses"},
 }
@@ -66,8 +69,8 @@ def scripted(harness: str, count: int, options: Mapping[str, Any] | None = None)
     """Scripts with calls in parallel, replies that need a second or third try, and five-line dialogues."""
     chosen = [item.task for item in tasks(count, 7, 5)]
     more = dict(options or {})
-    if harness == "thinloop":
-        more["harness_options"] = {"retries": "2"}
+    if harness in ASK_AGAIN_WHEN_TOLD:
+        more["harness_options"] = {**more.get("harness_options", {}), "retries": "2"}
     return Batch(
         harness,
         script={task.task_id: _script(task, index) for index, task in enumerate(chosen)},

@@ -18,7 +18,7 @@ from atp.protocol.unicode_text import well_formed
 from tests.atp.engine.experiments import Lab
 from tests.foreign_endpoint import ForeignEndpoint, completion, replying
 
-HARNESSES = ["thinloop", "langgraph", "openai-agents", "smolagents"]
+HARNESSES = ["thinloop", "langgraph", "openai-agents", "smolagents", "google-adk"]
 HALF = "\ud83d"
 """Half of the surrogate pair of an emoji."""
 SCRIPT = """

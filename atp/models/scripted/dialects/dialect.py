@@ -43,8 +43,15 @@ class WireDialect(Protocol):
     id_prefix: str
     """What ids of replies begin with."""
 
-    def parse(self, body: bytes) -> RequestView:
+    def key(self, headers: Mapping[str, str]) -> str:
+        """The key that a request shows; empty where it shows none."""
+
+    def parse(self, body: bytes, path: str) -> RequestView:
         """Read a request.
+
+        Args:
+            body: Of the request.
+            path: Below the session's own, without a leading slash.
 
         Raises:
             Refusal: The body is no request of this dialect, or asks for what is not served.

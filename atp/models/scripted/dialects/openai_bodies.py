@@ -26,6 +26,12 @@ ROLES: Mapping[str, Role] = {
 """Roles on the wire that both dialects know."""
 
 
+def bearer_key(headers: Mapping[str, str]) -> str:
+    """The key of the `authorization` header; empty where there is none."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    return key if scheme == "Bearer" else ""
+
+
 def request_object(body: bytes) -> tuple[dict[str, Any], str]:
     """A request as an object, and the model it names.
 

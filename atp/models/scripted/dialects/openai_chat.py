@@ -18,6 +18,7 @@ from atp.models.scripted.dialects.openai_bodies import (
     ROLES,
     SSE,
     bad,
+    bearer_key,
     details,
     error_answer,
     joined_text,
@@ -38,7 +39,11 @@ class OpenAIChat:
 
     id_prefix = "chatcmpl-"
 
-    def parse(self, body: bytes) -> RequestView:
+    def key(self, headers: Mapping[str, str]) -> str:
+        """See `WireDialect.key`."""
+        return bearer_key(headers)
+
+    def parse(self, body: bytes, path: str) -> RequestView:
         """See `WireDialect.parse`."""
         data, model = request_object(body)
         if data.get("n") not in (None, 1):

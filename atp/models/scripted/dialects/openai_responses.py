@@ -19,6 +19,7 @@ from atp.models.scripted.dialects.openai_bodies import (
     ROLES,
     SSE,
     bad,
+    bearer_key,
     details,
     error_answer,
     joined_text,
@@ -43,7 +44,11 @@ class OpenAIResponses:
 
     id_prefix = "resp_"
 
-    def parse(self, body: bytes) -> RequestView:
+    def key(self, headers: Mapping[str, str]) -> str:
+        """See `WireDialect.key`."""
+        return bearer_key(headers)
+
+    def parse(self, body: bytes, path: str) -> RequestView:
         """See `WireDialect.parse`."""
         data, model = request_object(body)
         for key in _REMEMBERED:

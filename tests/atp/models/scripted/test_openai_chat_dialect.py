@@ -143,7 +143,7 @@ def test_a_request_is_read_into_plain_messages_and_tools() -> None:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    read = CHAT.parse(orjson.dumps(body))
+    read = CHAT.parse(orjson.dumps(body), "v1/chat/completions")
     assert [(message.role, message.text) for message in read.messages] == [
         ("system", "be brief"),
         ("user", "ab"),
@@ -164,7 +164,7 @@ def test_tools_that_may_not_be_called_are_not_offered() -> None:
         "tools": tools,
         "tool_choice": "none",
     }
-    assert CHAT.parse(orjson.dumps(body)).tools == ()
+    assert CHAT.parse(orjson.dumps(body), "v1/chat/completions").tools == ()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_tools_that_may_not_be_called_are_not_offered() -> None:
 def test_a_malformed_request_is_refused_by_the_name_of_its_part(change: dict[str, Any], says: str) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "a"}], **change}
     with pytest.raises(Refusal, match=says) as caught:
-        CHAT.parse(orjson.dumps(body))
+        CHAT.parse(orjson.dumps(body), "v1/chat/completions")
     assert (caught.value.status, caught.value.code) == (400, "invalid_request")
 
 
@@ -213,7 +213,7 @@ json_values = st.recursive(
 )
 def test_any_json_object_is_a_request_or_refused(body: dict[str, Any]) -> None:
     try:
-        CHAT.parse(orjson.dumps(body))
+        CHAT.parse(orjson.dumps(body), "v1/chat/completions")
     except Refusal as refusal:
         assert refusal.status == 400
 
@@ -221,4 +221,4 @@ def test_any_json_object_is_a_request_or_refused(body: dict[str, Any]) -> None:
 @given(st.binary())
 def test_any_bytes_are_a_request_or_refused(body: bytes) -> None:
     with pytest.raises(Refusal):
-        CHAT.parse(body)
+        CHAT.parse(body, "v1/chat/completions")

@@ -50,7 +50,7 @@ def view(*, stream: bool = False) -> RequestView:
 
 
 def parse(**body: Any) -> RequestView:
-    return RESPONSES.parse(orjson.dumps({"model": "m", "input": "hello", **body}))
+    return RESPONSES.parse(orjson.dumps({"model": "m", "input": "hello", **body}), "v1/responses")
 
 
 def said(output: list[dict[str, Any]]) -> tuple[Any, ...]:
@@ -264,7 +264,7 @@ json_values = st.recursive(
 )
 def test_any_json_object_is_a_request_or_refused(body: dict[str, Any]) -> None:
     try:
-        RESPONSES.parse(orjson.dumps(body))
+        RESPONSES.parse(orjson.dumps(body), "v1/responses")
     except Refusal as refusal:
         assert refusal.status == 400
 
@@ -272,4 +272,4 @@ def test_any_json_object_is_a_request_or_refused(body: dict[str, Any]) -> None:
 @given(st.binary())
 def test_any_bytes_are_a_request_or_refused(body: bytes) -> None:
     with pytest.raises(Refusal):
-        RESPONSES.parse(body)
+        RESPONSES.parse(body, "v1/responses")
