@@ -29,10 +29,14 @@ LOCKS: tuple[tuple[Path, Sequence[str]], ...] = (
     ),
     (
         ROOT / "requirements" / "dev.txt",
-        ("--all-extras", "--group", f"{ROOT / 'pyproject.toml'}:dev", str(ROOT / "pyproject.toml")),
+        (
+            *(f"--extra={extra}" for extra in ("langgraph", "openai-agents", "smolagents")),
+            *("--group", f"{ROOT / 'pyproject.toml'}:dev", str(ROOT / "pyproject.toml")),
+        ),
     ),
 )
-"""A pinned file, and what it is compiled from."""
+"""A pinned file, and what it is compiled from. The extra of CrewAI is not for developing: it wants openai<3,
+where the OpenAI Agents SDK wants openai>=3, so a resolver would take an old one of either."""
 
 ALWAYS_BETA = frozenset({"opentelemetry-semantic-conventions"})
 """Distributions that only ever publish pre-releases, and are needed by one that does not."""

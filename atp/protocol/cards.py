@@ -161,11 +161,16 @@ class HarnessCard(Frozen):
     wire_schema: str | None = None
     """Factory of the difference: `module:function` that makes of a tool's `parameters` what stands on the
     wire. It needs no SDK. None when nothing differs."""
+    optional_on_wire: Literal["absent", "null"] = "absent"
+    """What a model writes for an argument that it leaves out: nothing, or, where the schemas on the wire
+    require all, null, which the harness then delivers as left out."""
     prompt_on_wire: Literal["verbatim", "within"] = "verbatim"
     """Whether the benchmark's system prompt is all there is of one, or stands within the harness's own."""
     history_on_wire: Literal["messages", "text"] = "messages"
     """Whether earlier replies, calls and results go out as messages, or are told as text (in the form that
     `idiom` reads)."""
+    text_beside_calls: Literal["kept", "dropped"] = "kept"
+    """Whether later requests hold the text that a reply had beside its tool calls."""
     unknown_tool: Literal["told", "ends"] = "told"
     """Whether a model that calls a tool nobody offered is told so, or the run ends."""
     raising_tool: Literal["told", "ends"] = "ends"
