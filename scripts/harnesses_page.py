@@ -18,7 +18,7 @@ from atp.conformance.probe_tasks import ENDLESS, MAX_TURNS
 from atp.protocol.spans import SpanKind
 
 PATH = Path(__file__).resolve().parent.parent / "docs" / "harnesses.md"
-HARNESSES = ("langgraph", "openai-agents", "smolagents")
+HARNESSES = ("langgraph", "openai-agents", "smolagents", "crewai")
 
 INTRODUCTION = (
     "# The harnesses\n\n"

@@ -8,9 +8,11 @@ go into the next. A `Crew` starts from nothing each time; it is run as an agent 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import lru_cache, partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from adapters.harnesses.announced_calls import AnnouncedCalls
@@ -19,7 +21,7 @@ from adapters.harnesses.crewai_turn import TurnEvents
 from adapters.harnesses.turn_threads import TurnThreads
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
-from atp.protocol.errors import InvalidInput
+from atp.protocol.errors import AgentError, InvalidInput
 from atp.protocol.model import Dialect
 from atp.protocol.own_agents import AgentParts
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
@@ -31,6 +33,9 @@ from monitor.instruments.crewai import CrewAIInstrument, interceptor
 _STREAM, _COMPACTION = "stream", "compaction"
 _ROLE, _GOAL = "Agent", "Do what the current task asks for."
 """CrewAI wants all three of role, goal and backstory; the benchmark's prompt is the last."""
+_EMPTY_REPLY = "Invalid response from LLM call - None or empty."
+_OVERFLOW = "Context length exceeded"
+"""How CrewAI says so: by a `ValueError`, and by a `SystemExit` that begins like this."""
 
 CARD = HarnessCard(
     name="crewai",
@@ -45,10 +50,10 @@ CARD = HarnessCard(
     owned_tools=(DEFERRED_READER,),
     idiom="current_task",
     schema_on_wire=(
-        'with `"strict": true`: all properties are required, those that may be left out are nullable as well, '
-        "and a null written for one of them is delivered as left out; objects are closed, so that one whose keys are not named has none; `default`, `title`, "
-        "`examples` and formats other than of dates and times are dropped; `oneOf` becomes `anyOf`; `$ref` is "
-        "replaced by what it names"
+        'with `"strict": true`: all properties are required, those that may be left out are nullable as '
+        "well, and a null written for one of them is delivered as left out; objects are closed, so that one "
+        "whose keys are not named has none; `default`, `title`, `examples` and formats other than of dates "
+        "and times are dropped; `oneOf` becomes `anyOf`; `$ref` is replaced by what it names"
     ),
     wire_schema="adapters.harnesses.crewai_schema:wire_parameters",
     optional_on_wire="null",
@@ -102,14 +107,16 @@ CARD = HarnessCard(
         "With an `interceptor` the HTTP client takes no proxy from the environment.",
         "Tools are not told their call id: it is found by name and arguments among the calls that the model "
         "has asked for.",
-        "The same call with the same result for the fifth time ends the run. Results of the benchmark's tools "
-        "are never taken from CrewAI's cache: the tools say so.",
+        "The same call with the same result for the fifth time ends the run. Results of the benchmark's "
+        "tools are never taken from CrewAI's cache: the tools say so.",
         "Arguments that are no JSON, and a call of a tool that does not exist, are answered by CrewAI.",
-        "An empty reply ends the run; so does, without tools, nothing else: a text with `Final Answer:` is "
-        "cut to what follows it, one with `Observation:` to what precedes it.",
+        "An empty reply ends the run. Without tools a text with `Final Answer:` is cut to what follows it; "
+        "one with a line that begins with `Observation:` is cut there, with tools too.",
+        "A context that is exceeded ends the run, where CrewAI does not compact: it exits then, which the "
+        "adapter takes for `context_length`.",
         "For a model with `o1` in its name CrewAI asks for tool calls as text; those have no id.",
         "CrewAI's usage has 0 where the provider says nothing: a sum of 0 tokens, and counts of 0 cached or "
-        "reasoning tokens, are taken to be unknown.",
+        "reasoning tokens, are taken to be unknown. A reply whose usage has no `total_tokens` fails the run.",
         "A cancelled attempt cancels its tool calls and shuts its connections; a thread that sleeps before a "
         "retry ends at its next request, and a thread within a tool of the agent's own ends when that does.",
     ),
@@ -118,6 +125,11 @@ CARD = HarnessCard(
 
 class CrewAIRunner(ConversationRunner):
     """Runs tasks through `Agent.kickoff`."""
+
+    def __init__(self) -> None:
+        # Where a crew puts what its tasks gave; in the user's data by default, under the name of the folder
+        # one is in.
+        os.environ.setdefault("CREWAI_STORAGE_DIR", _storage().name)
 
     async def open(self, binding: AgentBinding, context: RunContext) -> Conversation:
         """See `ConversationRunner.open`.
@@ -203,7 +215,7 @@ class CrewAIConversation:
         Raises:
             InvalidInput: A part that is not text.
             crewai.tools.tool_failure.ToolExecutionFailedError: The agent has gone round in a circle.
-            ValueError: The model said nothing.
+            AgentError: The model said nothing.
         """
         line = _line(parts)
         limit = self._context.limits.max_turns
@@ -213,12 +225,12 @@ class CrewAIConversation:
         self._announced.clear()
         events = TurnEvents(self._announced)
         left = None if limit is None else limit - self._calls
-        text = await self._threads.run(partial(self._turn, line, left, events))
+        text, hindrance = await self._threads.run(partial(self._turn, line, left, events))
         used = self._model.get_token_usage_summary().delta_since(before)
         self._calls += used.successful_requests
         return Reply(
             text=text,
-            stop_reason=StopReason.MAX_TURNS if events.forced else StopReason.ANSWERED,
+            stop_reason=hindrance or (StopReason.MAX_TURNS if events.forced else StopReason.ANSWERED),
             usage=_usage(used),
             model_calls=used.successful_requests,
             native={"successful_requests": self._calls, "asked_for_answer_at_once": events.forced},
@@ -232,14 +244,25 @@ class CrewAIConversation:
         await self._threads.stop()
         await self._held.aclose()
 
-    def _turn(self, line: str, left: int | None, events: TurnEvents) -> str:
+    def _turn(self, line: str, left: int | None, events: TurnEvents) -> tuple[str | None, StopReason | None]:
+        """The answer, or what kept it from coming."""
         # The thread has a context of its own, which ends with it.
         from crewai.events.stream_context import add_stream_sink
 
         add_stream_sink(events.heard)
         if isinstance(self._context.instrument, CrewAIInstrument):
             add_stream_sink(self._context.instrument.heard)
-        return self._kickoff(line, left)
+        try:
+            return self._kickoff(line, left), None
+        except SystemExit as error:
+            # What it does where it may not compact; a worker has other runs to go on with.
+            if str(error).startswith(_OVERFLOW):
+                return None, StopReason.CONTEXT_LENGTH
+            raise
+        except ValueError as error:
+            if str(error) == _EMPTY_REPLY:
+                raise AgentError("CrewAI ends the run at an empty reply of its model") from error
+            raise
 
 
 class _AgentKickoff:
@@ -292,7 +315,13 @@ def _model(context: RunContext, stream: bool, before: Callable[[Any], None]) -> 
 def _knows_window(model: str) -> bool:
     from crewai.llms.context_window import OPENAI_CONTEXT_WINDOWS, resolve_context_window_size
 
-    return resolve_context_window_size(model, OPENAI_CONTEXT_WINDOWS, default=0) > 0
+    return bool(resolve_context_window_size(model, OPENAI_CONTEXT_WINDOWS, default=0))
+
+
+@lru_cache(maxsize=1)
+def _storage() -> TemporaryDirectory[str]:
+    """A folder that goes when this process ends."""
+    return TemporaryDirectory(prefix="atp-crewai-")
 
 
 def _options(options: Mapping[str, Any]) -> tuple[bool, bool | None]:

@@ -1,8 +1,8 @@
 """JSON Schema of a tool's arguments as CrewAI can express it, and the way back.
 
 CrewAI sends every tool as `strict`: all properties are required, objects are closed, and defaults are
-gone; an object whose keys are not named has none there. What may be left out is therefore nullable here, as in the schemas that CrewAI makes of optional
-fields, and a null written for it is taken as left out.
+gone; an object whose keys are not named has none there. What may be left out is therefore nullable here,
+as in the schemas that CrewAI makes of optional fields, and a null written for it is taken as left out.
 """
 
 from __future__ import annotations
@@ -88,9 +88,7 @@ def _close(form: dict[str, Any]) -> None:
     form["type"] = "object"
     properties = form.get("properties") or {}
     required = form.get("required") or ()
-    form["properties"] = {
-        name: _property(value, name in required) for name, value in properties.items()
-    }
+    form["properties"] = {name: _property(value, name in required) for name, value in properties.items()}
     form["required"] = list(properties)
     form["additionalProperties"] = False
 

@@ -153,8 +153,9 @@ def _written(card: HarnessCard, value: Any, schema: Any) -> Any:
 def conversation(evidence: Evidence) -> Problems:
     """Each request holds what the one before held, then the reply to that as it was given, with its calls
     under their ids, then their results under those ids or what the user said; nothing is pasted, repeated
-    or left out, but for the text beside calls where the card says that it is dropped. Of a harness whose card says that its history is `text`, the text tells the same, results
-    whole but for white space at their ends.
+    or left out, but for the text beside calls where the card says that it is dropped. Of a harness whose
+    card says that its history is `text`, the text tells the same, results whole but for white space at
+    their ends.
 
     Source: the design's "continued in the harness's own memory or session; nothing is pasted back as a
     transcript".

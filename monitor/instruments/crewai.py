@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -47,9 +47,9 @@ class CrewAIInstrument(ThreadedInstrument[str]):
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
         self._own: Any = None
-        self._tools: Collection[str] = ()
+        self._tools: frozenset[str] = frozenset()
 
-    def watch(self, own: Any, tools: Collection[str]) -> None:
+    def watch(self, own: Any, tools: frozenset[str]) -> None:
         """Say what is being watched.
 
         Args:
@@ -67,7 +67,7 @@ class CrewAIInstrument(ThreadedInstrument[str]):
 
     def refused(self, call: ModelCall[str], announced: AnnouncedCall) -> bool:
         """See `ThreadedInstrument.refused`; by the checks that CrewAI makes before it calls a tool."""
-        if announced.name not in self._tools:
+        if announced.name not in self._tools & call.offered:
             return True
         try:
             arguments = json.loads(announced.arguments)

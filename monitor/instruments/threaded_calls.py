@@ -18,7 +18,7 @@ from monitor import vocabulary as v
 from monitor.instruments.openai_http import CopiedResponse
 from monitor.instruments.openai_replies import AnnouncedCall, ChatReply, read_reply
 from monitor.instruments.openai_requests import RequestForms
-from monitor.instruments.watched_call import set_known
+from monitor.instruments.watched_call import copied_reply, failed_try, set_known
 
 AskedT = TypeVar("AskedT")
 
@@ -77,7 +77,7 @@ class ThreadedInstrument(Generic[AskedT]):
 
     def call_ended(self, call: ModelCall[AskedT], error: Exception | None) -> None:
         """A model call is over."""
-        self.record("model call", lambda: self._ended(call, call.reply(), error))
+        self.record("model call", lambda: self._ended(call, error))
 
     # For model calls.
 
@@ -92,6 +92,7 @@ class ThreadedInstrument(Generic[AskedT]):
             v.MODEL_STREAM: request.stream,
         }
         call.started, call.streams = time.perf_counter_ns(), request.stream
+        call.offered = frozenset(tool.get("function", {}).get("name") for tool in request.tools)
         span = call.span = self.recorder.start(
             SpanKind.MODEL, asked, parent=call.parent, attributes=attributes
         )
@@ -105,20 +106,18 @@ class ThreadedInstrument(Generic[AskedT]):
         if call.span is not None:
             call.span.event(v.REPEATED_TRY, {"retry_count": call.requests - 1})
 
-    async def request_is_refused(self, call: ModelCall[AskedT], status: int) -> None:
+    async def request_is_refused(
+        self, call: ModelCall[AskedT], status: int, retry_after: float | None
+    ) -> None:
         """The provider answered with an HTTP error."""
         if call.span is not None:
-            about: dict[str, AttributeValue] = {
-                "http.status_code": status,
-                "retry_count": call.requests - 1,
-            }
-            call.span.event(v.FAILED_TRY, about)
+            call.span.event(v.FAILED_TRY, failed_try(status, call.requests - 1, retry_after))
 
     async def _unless_closed(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if not self._closed:
             await function()
 
-    async def _ended(self, call: ModelCall[AskedT], reply: ChatReply, error: Exception | None) -> None:
+    async def _ended(self, call: ModelCall[AskedT], error: Exception | None) -> None:
         span = call.span
         if span is None:
             return  # it failed before anything was asked
@@ -126,6 +125,7 @@ class ThreadedInstrument(Generic[AskedT]):
             span.set(v.RETRIES, call.requests - 1)
             if call.streams and call.copy is not None and call.copy.first_chunk is not None:
                 span.set(v.TIME_TO_FIRST_CHUNK, (call.copy.first_chunk - call.started) / 1e9)
+            reply = copied_reply(call.copy, read_reply, error, span, self.recorder)
             message = reply.message
             if message is not None:
                 span.set_messages(v.OUTPUT_MESSAGES, [message])
@@ -170,6 +170,8 @@ class ModelCall(Generic[AskedT]):
     parent: SpanHandle | None = None
     """None for the span of the current context."""
     span: SpanHandle | None = None
+    offered: frozenset[str] = frozenset()
+    """Names of the tools that the request offers."""
     started: int = 0
     streams: bool = False
     requests: int = 0
@@ -187,16 +189,8 @@ class ModelCall(Generic[AskedT]):
         """See `Listener`."""
         self.copy = copy
 
-    def refused(self, status: int, retry_count: int | None) -> None:
+    def refused(self, status: int, retry_count: int | None, retry_after: float | None) -> None:
         """See `Listener`. The count is our own: a harness's repetitions start the client's anew."""
-        self.instrument.record("response", lambda: self.instrument.request_is_refused(self, status))
-
-    def reply(self) -> ChatReply:
-        """What the copied response says; empty where none was copied."""
-        if self.copy is None:
-            return ChatReply()
-        try:
-            return read_reply(self.copy.content_type, self.copy.content())
-        except Exception as error:
-            self.instrument.recorder.failed("copied response", error)
-            return ChatReply()
+        self.instrument.record(
+            "response", lambda: self.instrument.request_is_refused(self, status, retry_after)
+        )

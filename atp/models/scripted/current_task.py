@@ -27,6 +27,10 @@ class CurrentTask:
         """The step as it is."""
         return step
 
+    def plain(self, step: Step) -> Step:
+        """The step as it is."""
+        return step
+
 
 def _heard(message: Message) -> Message:
     if message.role != "user" or not message.text.startswith(_BEFORE):

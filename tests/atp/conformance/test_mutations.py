@@ -20,7 +20,7 @@ from atp.store.store import Store
 from tests.atp.conformance.ledger_scripts import steps, write_script
 from tests.atp.engine.experiments import Watched
 
-HARNESSES = ("thinloop", "langgraph", "openai-agents", "smolagents")
+HARNESSES = ("thinloop", "langgraph", "openai-agents", "smolagents", "crewai")
 CLEAN = 2
 """Attempts beside the mutated ones, as they are."""
 

@@ -13,8 +13,9 @@ from atp.protocol.task import TaskInput
 from tests.atp.conformance.ledger_scripts import steps, write_script
 from tests.atp.engine.experiments import Lab
 
-HARNESSES = ("thinloop", "langgraph", "openai-agents", "smolagents")
+HARNESSES = ("thinloop", "langgraph", "openai-agents", "smolagents", "crewai")
 _STREAMING: Mapping[str, Mapping[str, str]] = {
+    "crewai": {"stream": "true"},
     "langgraph": {"stream": "true"},
     "openai-agents": {"stream": "true", "dialect": "openai-responses"},
 }
