@@ -128,7 +128,7 @@ async def test_a_crew_that_delegates_has_a_span_for_each_agent_and_takes_no_dial
     assert task.expected is not None
     work = {"task": "Do it.", "context": "All that is known.", "coworker": "clerk"}
     # Both agents get each step, in requests of their own; CrewAI refuses what one of them does not have.
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"tool_calls": [{"name": "delegate_work_to_coworker", "arguments": work}]},
         *(
             {"tool_calls": [action.model_dump(mode="json", include={"name", "arguments"})]}
