@@ -36,6 +36,8 @@ _ROLE, _GOAL = "Agent", "Do what the current task asks for."
 _EMPTY_REPLY = "Invalid response from LLM call - None or empty."
 _OVERFLOW = "Context length exceeded"
 """How CrewAI says so: by a `ValueError`, and by a `SystemExit` that begins like this."""
+_CALL_EVENT = "ToolUsageStartedEvent"
+"""What cannot be made of arguments that are no object: a pydantic error of this title ends the run."""
 
 CARD = HarnessCard(
     name="crewai",
@@ -85,7 +87,7 @@ CARD = HarnessCard(
         "Each task of a crew, each delegation and each kickoff of another agent has an agent span.",
         "`max_turns` is given to an agent as `max_iter`, and not to those of a crew: there model calls are "
         "counted from outside.",
-        "Counts are those of `parts.model`, hence of all agents that have it.",
+        "Tokens are those of `parts.model`, hence of all agents that have it.",
     ),
     options={
         _STREAM: "true: the model's replies are streamed; default false",
@@ -109,14 +111,16 @@ CARD = HarnessCard(
         "has asked for.",
         "The same call with the same result for the fifth time ends the run. Results of the benchmark's "
         "tools are never taken from CrewAI's cache: the tools say so.",
-        "Arguments that are no JSON, and a call of a tool that does not exist, are answered by CrewAI.",
+        "Arguments that are no JSON, and a call of a tool that does not exist, are answered by CrewAI; "
+        "arguments that are no object end the run, unless there are calls beside them.",
         "An empty reply ends the run. Without tools a text with `Final Answer:` is cut to what follows it; "
         "one with a line that begins with `Observation:` is cut there, with tools too.",
         "A context that is exceeded ends the run, where CrewAI does not compact: it exits then, which the "
         "adapter takes for `context_length`.",
         "For a model with `o1` in its name CrewAI asks for tool calls as text; those have no id.",
-        "CrewAI's usage has 0 where the provider says nothing: a sum of 0 tokens, and counts of 0 cached or "
-        "reasoning tokens, are taken to be unknown. A reply whose usage has no `total_tokens` fails the run.",
+        "CrewAI's usage has 0 where the provider says nothing: its sum is unknown where a reply came without "
+        "usage, and counts of 0 cached or reasoning tokens are taken to be unknown. A reply whose usage has "
+        "no `total_tokens` fails the run.",
         "A cancelled attempt cancels its tool calls and shuts its connections; a thread that sleeps before a "
         "retry ends at its next request, and a thread within a tool of the agent's own ends when that does.",
     ),
@@ -220,20 +224,21 @@ class CrewAIConversation:
         line = _line(parts)
         limit = self._context.limits.max_turns
         if limit is not None and limit <= self._calls:
-            return Reply(stop_reason=StopReason.MAX_TURNS, usage=None, model_calls=0, response_ids=None)
+            return Reply(stop_reason=StopReason.MAX_TURNS, usage=None, model_calls=0, response_ids=())
         before = self._model.get_token_usage_summary()
         self._announced.clear()
         events = TurnEvents(self._announced)
         left = None if limit is None else limit - self._calls
         text, hindrance = await self._threads.run(partial(self._turn, line, left, events))
         used = self._model.get_token_usage_summary().delta_since(before)
-        self._calls += used.successful_requests
+        self._calls += events.model_calls
         return Reply(
             text=text,
             stop_reason=hindrance or (StopReason.MAX_TURNS if events.forced else StopReason.ANSWERED),
-            usage=_usage(used),
-            model_calls=used.successful_requests,
-            native={"successful_requests": self._calls, "asked_for_answer_at_once": events.forced},
+            usage=_usage(used) if events.usage_is_whole else None,
+            model_calls=events.model_calls,
+            response_ids=events.response_ids,
+            native={"calls": self._calls, "asked_for_answer_at_once": events.forced},
         )
 
     async def close(self) -> None:
@@ -262,6 +267,8 @@ class CrewAIConversation:
         except ValueError as error:
             if str(error) == _EMPTY_REPLY:
                 raise AgentError("CrewAI ends the run at an empty reply of its model") from error
+            if getattr(error, "title", None) == _CALL_EVENT:
+                raise AgentError("CrewAI takes an object only as arguments of a call") from error
             raise
 
 
@@ -349,9 +356,7 @@ def _line(parts: Sequence[Part]) -> str:
     return "\n\n".join(part.text for part in parts if isinstance(part, TextPart))
 
 
-def _usage(used: Any) -> Usage | None:
-    if used.total_tokens == 0:
-        return None
+def _usage(used: Any) -> Usage:
     return Usage(
         input_tokens=used.prompt_tokens,
         output_tokens=used.completion_tokens,

@@ -69,6 +69,8 @@ class CrewAIInstrument(ThreadedInstrument[str]):
         """See `ThreadedInstrument.refused`; by the checks that CrewAI makes before it calls a tool."""
         if announced.name not in self._tools & call.offered:
             return True
+        if not announced.arguments:
+            return not call.streams  # of a stream it takes no text for no arguments
         try:
             arguments = json.loads(announced.arguments)
         except ValueError:

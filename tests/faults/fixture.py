@@ -44,6 +44,8 @@ COLUMNS = (
     Column("openai-agents-responses", "openai-agents", _RESPONSES),
     Column("openai-agents-responses-stream", "openai-agents", {**_RESPONSES, **_STREAM}),
     Column("smolagents", "smolagents"),
+    Column("crewai", "crewai"),
+    Column("crewai-stream", "crewai", _STREAM),
 )
 
 
