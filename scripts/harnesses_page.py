@@ -18,7 +18,7 @@ from atp.conformance.probe_tasks import ENDLESS, MAX_TURNS
 from atp.protocol.spans import SpanKind
 
 PATH = Path(__file__).resolve().parent.parent / "docs" / "harnesses.md"
-HARNESSES = ("google-adk", "langgraph", "openai-agents", "smolagents")
+HARNESSES = ("crewai", "google-adk", "langgraph", "openai-agents", "smolagents")
 
 INTRODUCTION = (
     "# The harnesses\n\n"

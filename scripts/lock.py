@@ -18,7 +18,8 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent
 
 DEV_EXTRAS = ("langgraph", "openai-agents", "smolagents")
-"""Those that tests import. ADK is not among them: it would take OpenTelemetry back to 1.44."""
+"""Those that tests import. ADK is not among them: it would take OpenTelemetry back to 1.44. Nor is CrewAI: it
+wants openai<3, where the OpenAI Agents SDK wants openai>=3, so a resolver would take an old one of either."""
 
 LOCKS: tuple[tuple[Path, Sequence[str]], ...] = (
     *(

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from adapters.harnesses.smolagents_thread import TurnThreads
-from adapters.harnesses.smolagents_tools import FINAL_ANSWER, AnnouncedCalls, binding_tools
+from adapters.harnesses.announced_calls import AnnouncedCalls
+from adapters.harnesses.smolagents_tools import FINAL_ANSWER, binding_tools
+from adapters.harnesses.turn_threads import TurnThreads
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
 from atp.protocol.errors import InvalidInput

@@ -1,14 +1,12 @@
-"""The binding's tools as smolagents tools, and which announced call an execution belongs to."""
+"""The binding's tools as smolagents tools."""
 
 from __future__ import annotations
 
-import json
-import threading
-from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from adapters.harnesses.announced_calls import AnnouncedCalls
 from adapters.harnesses.smolagents_inputs import tool_inputs
 from atp.protocol.environment import ToolSpec
 from atp.protocol.errors import InvalidInput
@@ -18,33 +16,6 @@ FINAL_ANSWER = "final_answer"
 
 Call = Callable[[str, Any, str | None], str]
 """Makes a call at the binding: tool, arguments, call id; gives what the model reads."""
-
-
-class AnnouncedCalls:
-    """The calls that the agent is about to make. A tool is told its arguments only, not its call id.
-
-    Equal calls of one reply are interchangeable: they get its ids in order.
-    """
-
-    def __init__(self) -> None:
-        self._ids: defaultdict[tuple[str, str], deque[str]] = defaultdict(deque)
-        self._lock = threading.Lock()
-
-    def announce(self, name: str, arguments: Any, call_id: str) -> None:
-        """The model asks for this call."""
-        with self._lock:
-            self._ids[name, _text(arguments)].append(call_id)
-
-    def claim(self, name: str, arguments: Any) -> str | None:
-        """The id of a call that is being made; None when the model announced none like it."""
-        with self._lock:
-            ids = self._ids.get((name, _text(arguments)))
-            return ids.popleft() if ids else None
-
-    def clear(self) -> None:
-        """The step is over: what was not made of its calls will not be."""
-        with self._lock:
-            self._ids.clear()
 
 
 def binding_tools(specs: Sequence[ToolSpec], announced: AnnouncedCalls, call: Call) -> list[Any]:
@@ -96,8 +67,3 @@ def _tool_class() -> Any:
             return self._call(self.name, arguments, self._announced.claim(self.name, as_written))
 
     return BindingTool
-
-
-def _text(arguments: Any) -> str:
-    # As JSON text 1, 1.0 and true differ, which as Python values they do not.
-    return json.dumps(arguments)

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from atp.conformance.check import Problems
 from atp.conformance.comparing import canonical
 from atp.conformance.evidence import Attempt, Evidence, Mode
-from atp.conformance.probe_tasks import FAILURE, Probe
+from atp.conformance.probe_tasks import FAILURE, UNKNOWN_CALL, Probe
 from atp.models.scripted.script import ScriptCall
+from atp.models.scripted.steps import Message
 from atp.protocol.cards import HarnessCard
 from atp.protocol.spans import Span, SpanKind, SpanStatus
 from atp.protocol.status import Status
@@ -95,7 +96,7 @@ def unknown_tool(evidence: Evidence) -> Problems:
             yield from _ended(mode, attempt)
         elif len(attempt.requests) != 2:
             yield _not_asked_again(mode, attempt)
-        elif not any("no_such_tool" in message.text for message in attempt.requests[1].sent.messages):
+        elif not any(_tells_of_unknown(evidence.card, each) for each in attempt.requests[1].sent.messages):
             yield f"{_where(mode, attempt)}: the model is not told that there is no such tool"
         for call in attempt.trace.tool_calls:
             if call.name != "no_such_tool" or call.error is None:
@@ -217,6 +218,12 @@ def _told(mode: Mode, attempt: Attempt) -> Iterator[str]:
         yield _not_asked_again(mode, attempt)
     elif not any(FAILURE in message.text for message in attempt.requests[1].sent.messages):
         yield f"{_where(mode, attempt)}: the model is not told {FAILURE!r}"
+
+
+def _tells_of_unknown(card: HarnessCard, message: Message) -> bool:
+    if card.unknown_tool == "unnamed":
+        return message.role == "tool" and message.tool_call_id == UNKNOWN_CALL and bool(message.text.strip())
+    return "no_such_tool" in message.text
 
 
 def _not_asked_again(mode: Mode, attempt: Attempt) -> str:

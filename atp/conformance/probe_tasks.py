@@ -19,6 +19,8 @@ UNICODE = "naïve e\u0301 — 予約 🧪 \U0001d518\U0001d52b \U0001f469\u200d\
 """Combining marks, astral characters, a joined emoji, right-to-left text with its marks."""
 FAILURE = "the cellar is locked (code 7)"
 """What `refuse` says of the cellar; no part of it is in the call."""
+UNKNOWN_CALL = "call_unknown"
+"""The id of the call of a tool that nobody offered."""
 MAX_TURNS = 3
 """The turn limit under which `endless` runs."""
 MAX_TOKENS = 1000
@@ -118,7 +120,7 @@ CONVERSATIONS = (
         _says("It is locked."),
         tool_errors="raise",
     ),
-    _probe("unknown-tool", _calls(_call("no_such_tool", "call_unknown", text="x")), _says("No such tool.")),
+    _probe("unknown-tool", _calls(_call("no_such_tool", UNKNOWN_CALL, text="x")), _says("No such tool.")),
     _probe(
         "dialogue",
         _says("One."),

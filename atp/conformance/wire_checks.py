@@ -125,8 +125,8 @@ def _offer_problems(
 
 
 def schema_meaning(evidence: Evidence) -> Problems:
-    """Whatever a benchmark's schema allows, the schema on the wire allows: a declared difference may not
-    forbid the model what the task needs.
+    """Whatever a benchmark's schema allows, the schema on the wire allows, with null for what is left out
+    where the card says so: a declared difference may not forbid the model what the task needs.
 
     Source: the design's "a schema a harness cannot express" is refused, not narrowed.
     """
@@ -135,15 +135,33 @@ def schema_meaning(evidence: Evidence) -> Problems:
             if tool.name == BOOK.name:
                 validator = Draft202012Validator(dict(tool.parameters))
                 for arguments in (FULL, LEAST):
-                    for error in validator.iter_errors(dict(arguments)):
+                    written = _written(evidence.card, arguments, tool.parameters)
+                    for error in validator.iter_errors(written):
                         yield f"{mode.label}, {attempt.probe.name}: {BOOK.name} forbids {error.message}"
+
+
+def _written(card: HarnessCard, value: Any, schema: Any) -> Any:
+    """What a model writes that keeps to a schema on the wire, where the benchmark wants this value."""
+    if card.optional_on_wire == "absent" or not isinstance(schema, Mapping):
+        return value
+    if isinstance(value, Mapping):
+        properties = schema.get("properties", {})
+        return {
+            **dict.fromkeys(properties),
+            **{key: _written(card, item, properties.get(key)) for key, item in value.items()},
+        }
+    if isinstance(value, list):
+        items = next((each["items"] for each in (schema, *schema.get("anyOf", ())) if "items" in each), None)
+        return [_written(card, item, items) for item in value]
+    return value
 
 
 def conversation(evidence: Evidence) -> Problems:
     """Each request holds what the one before held, then the reply to that as it was given, with its calls
     under their ids, then their results under those ids or what the user said; nothing is pasted, repeated
-    or left out. Results stand within objects where the card says so. Of a harness whose card says that its
-    history is `text`, the text tells the same, results whole but for white space at their ends.
+    or left out, but for the text beside calls where the card says that it is dropped. Results stand within
+    objects where the card says so. Of a harness whose card says that its history is `text`, the text tells
+    the same, results whole but for white space at their ends.
 
     Source: the design's "continued in the harness's own memory or session; nothing is pasted back as a
     transcript".
@@ -192,7 +210,8 @@ def _is_reply(card: HarnessCard, step: ScriptStep, message: Message) -> bool:
     held = [(call.id, call.name, _canonical_text(call.arguments)) for call in message.tool_calls]
     if card.history_on_wire == "text":
         calls, held = sorted(calls), sorted(held)
-    return message.text == (step.text or "") and held == calls
+    kept = card.text_beside_calls == "kept" or not step.tool_calls
+    return message.text == ((step.text or "") if kept else "") and held == calls
 
 
 def _results_problem(

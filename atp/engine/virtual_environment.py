@@ -12,7 +12,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.resources import files
@@ -141,23 +141,35 @@ async def _fill(folder: Path, recipe: Recipe, requirements: Path) -> None:
     if not recipe.distributions:
         return
     [site_packages] = folder.glob("lib/python3*/site-packages")
-    for name in recipe.distributions:
-        await asyncio.to_thread(_bring, name, recipe, site_packages)
-    await asyncio.to_thread(ask, python_in(folder), "-m", "compileall", "-q", site_packages)
+    brought = [
+        file
+        for name in recipe.distributions
+        for file in await asyncio.to_thread(_bring, name, recipe, site_packages)
+    ]
+    # Of the others uv has made bytecode, and passed over templates of modules that are no Python.
+    await asyncio.to_thread(
+        ask, python_in(folder), "-m", "compileall", "-q", *(file for file in brought if file.suffix == ".py")
+    )
 
 
-def _bring(name: str, recipe: Recipe, site_packages: Path) -> None:
+def _bring(name: str, recipe: Recipe, site_packages: Path) -> Sequence[Path]:
     """Copy what the distribution's RECORD lists, without its scripts and without building anything.
 
     For an editable installation that is the small file pointing at its sources.
+
+    Returns:
+        The files there.
     """
     found = _distribution(name, recipe)
+    brought: list[Path] = []
     for entry in found.files or ():
         if ".." in entry.parts or entry.is_absolute() or entry.suffix == ".pyc":
             continue
         target = site_packages / entry
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(str(entry.locate()), target)
+        brought.append(target)
+    return brought
 
 
 def _distribution(name: str, recipe: Recipe) -> Distribution:

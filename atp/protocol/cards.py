@@ -161,6 +161,9 @@ class HarnessCard(Frozen):
     wire_schema: str | None = None
     """Factory of the difference: `module:function` that makes of a tool's `parameters` what stands on the
     wire. It needs no SDK. None when nothing differs."""
+    optional_on_wire: Literal["absent", "null"] = "absent"
+    """What a model writes for an argument that it leaves out: nothing, or, where the schemas on the wire
+    require all, null, which the harness then delivers as left out."""
     prompt_on_wire: Literal["verbatim", "within"] = "verbatim"
     """Whether the benchmark's system prompt is all there is of one, or stands within the harness's own."""
     history_on_wire: Literal["messages", "text"] = "messages"
@@ -168,8 +171,11 @@ class HarnessCard(Frozen):
     `idiom` reads)."""
     results_on_wire: Literal["text", "object"] = "text"
     """Whether the text of a tool's result goes out as it is, or as JSON of `{"result": text}`."""
-    unknown_tool: Literal["told", "ends"] = "told"
-    """Whether a model that calls a tool nobody offered is told so, or the run ends."""
+    text_beside_calls: Literal["kept", "dropped"] = "kept"
+    """Whether later requests hold the text that a reply had beside its tool calls."""
+    unknown_tool: Literal["told", "unnamed", "ends"] = "told"
+    """Whether a model that calls a tool nobody offered is told so by the tool's name, by a result of its call
+    that does not name it, or the run ends."""
     raising_tool: Literal["told", "ends"] = "ends"
     """Whether of a tool that raises within the SDK the model is told, or the run ends."""
     soft_turn_limit: str

@@ -23,8 +23,8 @@ class AgentParts:
     model: Any
     """The SDK's own model object, for the attempt's endpoint, with the sampling and time-out that were
     asked for: LangChain's `ChatOpenAI`, a `Model` of the OpenAI Agents SDK, `OpenAIModel` of
-    smolagents, or `Gemini` or an OpenAI model of ADK. Model calls that
-    are made otherwise are not seen."""
+    smolagents, `OpenAICompletion` of CrewAI, or `Gemini` or an OpenAI model of ADK. Model calls that are
+    made otherwise are not seen."""
     tools: Sequence[Any]
     """The benchmark's tools as the SDK's own tool objects. Each agent may have all, some or none."""
     system_prompt: str | None

@@ -269,6 +269,14 @@ TABLE: tuple[Rule, ...] = (
     Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="builtins.UnicodeEncodeError"),
     # What an SDK raises of its own accord: the model called a tool that does not exist, a guardrail fired.
     Rule(_S.AGENT_ERROR, _R.HARNESS_ERROR, _F.AGENT, False, error_class="agents.exceptions.AgentsException"),
+    # The agent made the same call with the same result for the fifth time.
+    Rule(
+        _S.AGENT_ERROR,
+        _R.HARNESS_ERROR,
+        _F.AGENT,
+        False,
+        error_class="crewai.tools.tool_failure.ToolExecutionFailedError",
+    ),
 )
 """The built-in rules; the first that matches decides. Users put their own before them."""
 

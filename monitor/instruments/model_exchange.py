@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from atp.protocol.spans import Recorder, SpanHandle
 from monitor import vocabulary as v
-from monitor.instruments.openai_replies import ChatReply
+from monitor.instruments.openai_replies import AnnouncedCall, ChatReply
 from monitor.instruments.openai_requests import ModelRequest
 
 
@@ -36,17 +36,26 @@ def record_reply(
     if message is not None:
         span.set_messages(v.OUTPUT_MESSAGES, [message])
     if reply.calls and not reply.broken:
-        _announce(recorder, span, reply, tools)
+        announce(recorder, span, reply, lambda each: tools is not None and each.name not in tools)
 
 
-def _announce(recorder: Recorder, span: SpanHandle, reply: ChatReply, tools: Collection[str] | None) -> None:
+def announce(
+    recorder: Recorder, span: SpanHandle, reply: ChatReply, refused: Callable[[AnnouncedCall], bool]
+) -> None:
+    """Put the tool calls that a reply asks for on its span, and tell the recorder of each.
+
+    Args:
+        recorder: Of the attempt.
+        span: The model call's.
+        reply: One with calls.
+        refused: Whether the harness answers a call itself.
+    """
     span.set_body(v.TOOL_CALL_TEXTS, {each.id: each.arguments for each in reply.calls})
     span.set(v.ANNOUNCED_CALL_IDS, [each.id for each in reply.calls])
     span.set(v.ANNOUNCED_CALL_NAMES, [each.name for each in reply.calls])
-    if tools is not None:
-        refused = [each.id for each in reply.calls if each.name not in tools]
-        if refused:
-            span.set(v.REJECTED_CALL_IDS, refused)
+    rejected = [each.id for each in reply.calls if refused(each)]
+    if rejected:
+        span.set(v.REJECTED_CALL_IDS, rejected)
     for each in reply.calls:
         if each.id:
             recorder.announce(each.id, span, each.arguments)

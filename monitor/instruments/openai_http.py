@@ -134,22 +134,28 @@ def copying_client(before: Callable[[Any], None]) -> Any:
     import openai
 
     hooks: dict[str, list[Any]] = {
-        "request": [before, _tell_synchronously],
-        "response": [_copy_synchronously],
+        "request": [before, tell_of_request],
+        "response": [copy_response],
     }
     return openai.DefaultHttpxClient(verify=_ssl_context(), event_hooks=hooks)
 
 
-def _tell_synchronously(request: Any) -> None:
+def tell_of_request(request: Any) -> None:
+    """Tell the listener of the present context that a request goes out, by the synchronous client."""
     call = MODEL_CALL.get()
     if call is not None:
         call.requested(request.read())
 
 
-def _copy_synchronously(response: Any) -> None:
-    copy = _copied(response, _http())
-    if copy is not None:
-        response.stream = _synchronously_copying_stream()(response.stream, copy)
+def copy_response(response: Any) -> None:
+    """Tell it of the response, and copy that as it is read.
+
+    Args:
+        response: Of the synchronous client; it knows its request.
+    """
+    taken = _copied(response, _http())
+    if taken is not None:
+        response.stream = _synchronously_copying_stream()(response.stream, taken)
 
 
 def _copied(response: Any, library: Any) -> CopiedResponse | None:

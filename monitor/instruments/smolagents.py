@@ -8,41 +8,25 @@ the response id of the forced call, cached and reasoning tokens, reasoning text,
 smolagents merges them.
 
 Managed agents are watched by an instance attribute `run`, since nothing else tells when one begins.
-
-The agent runs in threads, and recording belongs to the event loop: hooks wait for it, which is also
-how a full queue of spans slows the agent down.
 """
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache, partial, wraps
 from typing import Any
 
-from atp.protocol.spans import Actor, AttributeValue, Recorder, SpanHandle, SpanKind
-from monitor import vocabulary as v
-from monitor.instruments.openai_http import MODEL_CALL, CopiedResponse
-from monitor.instruments.openai_replies import ChatReply, read_reply
-from monitor.instruments.openai_requests import RequestForms
-from monitor.instruments.watched_call import copied_reply, failed_try
+from monitor.instruments.openai_http import MODEL_CALL
+from monitor.instruments.openai_replies import AnnouncedCall, ChatReply
+from monitor.instruments.threaded_calls import ModelCall, ThreadedInstrument
 
 
-class SmolagentsInstrument:
+class SmolagentsInstrument(ThreadedInstrument[Mapping[str, Any]]):
     """Watches one attempt (implements `atp.protocol.spans.Instrument`). Made within the event loop.
 
-    Args:
-        recorder: Of the attempt.
+    Of a model call it knows the smolagents tools that the model may call, by name.
     """
-
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-        self._loop = asyncio.get_running_loop()
-        self._requests = RequestForms()
-        self._closed = False
 
     @property
     def watched_model(self) -> Callable[..., Any]:
@@ -65,13 +49,12 @@ class SmolagentsInstrument:
 
         @wraps(run)
         def watched(*args: Any, **asked: Any) -> Any:
-            spans: list[SpanHandle] = []
-            self.record("managed agent", lambda: self._agent_started(agent.name, spans))
-            if not spans:
+            span = self.agent_started(agent.name, None)
+            if span is None:
                 return run(*args, **asked)
             error: BaseException | None = None
             try:
-                with self.recorder.as_current(spans[0].span_id):
+                with self.recorder.as_current(span.span_id):
                     return run(*args, **asked)
             except BaseException as raised:
                 error = raised
@@ -79,21 +62,19 @@ class SmolagentsInstrument:
             finally:
                 # Not an Exception: the attempt is being stopped.
                 if error is None or isinstance(error, Exception):
-                    self.record("managed agent", lambda: self._agent_ended(spans[0], error))
+                    self.agent_ended(span, error)
 
         return watched
 
-    async def _agent_started(self, name: str, spans: list[SpanHandle]) -> None:
-        await self.recorder.ready()
-        attributes: dict[str, AttributeValue] = {v.AGENT_NAME: name, v.ACTOR: Actor.AGENT.value}
-        spans.append(self.recorder.start(SpanKind.AGENT, name, attributes=attributes))
+    def refused(self, call: ModelCall[Mapping[str, Any]], announced: AnnouncedCall) -> bool:
+        """See `ThreadedInstrument.refused`."""
+        return _refused(call.asked.get(announced.name), announced.arguments)
 
-    async def _agent_ended(self, span: SpanHandle, error: BaseException | None) -> None:
-        span.end(error)
-
-    def close(self) -> None:
-        """Record nothing more; the recorder, which knows what ended the attempt, ends what is open."""
-        self._closed = True
+    def written(self, call: ModelCall[Mapping[str, Any]], reply: ChatReply) -> Iterator[str]:
+        """See `ThreadedInstrument.written`."""
+        name = _written_call(call.asked, reply.text)
+        if name is not None:
+            yield name
 
     # For the watched model, in threads of the agent.
 
@@ -116,109 +97,7 @@ class SmolagentsInstrument:
             MODEL_CALL.set(None)
             # Not an Exception: the attempt is being stopped.
             if error is None or isinstance(error, Exception):
-                self.record("model call", lambda: self._ended(call, error))
-
-    def record(self, where: str, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a coroutine in the event loop and wait for it. Raises nothing."""
-        try:
-            asyncio.run_coroutine_threadsafe(self._unless_closed(function), self._loop).result()
-        except Exception as error:
-            self.recorder.failed(where, error)
-
-    async def _unless_closed(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        if not self._closed:
-            await function()
-
-    async def started(self, call: ModelCall, body: bytes) -> None:
-        """The first request of a model call is about to go out."""
-        await self.recorder.ready(before_call=True)
-        request = self._requests.read(body)
-        asked = request.model or "unknown"
-        attributes: dict[str, AttributeValue] = {
-            v.MODEL_NAME: asked,
-            v.ACTOR: Actor.AGENT.value,
-            v.MODEL_STREAM: request.stream,
-        }
-        call.started, call.streams = time.perf_counter_ns(), request.stream
-        span = call.span = self.recorder.start(SpanKind.MODEL, asked, attributes=attributes)
-        span.set_messages(v.INPUT_MESSAGES, request.messages)
-        span.set_body(v.MODEL_PARAMETERS, request.parameters)
-        if request.tools:
-            span.set_messages(v.TOOL_DEFINITIONS, request.tools)
-
-    async def repeated(self, call: ModelCall) -> None:
-        """A request of a model call is about to go out again."""
-        if call.span is not None:
-            call.span.event(v.REPEATED_TRY, {"retry_count": call.requests - 1})
-
-    async def refused(self, call: ModelCall, status: int, retry_after: float | None) -> None:
-        """The provider answered with an HTTP error."""
-        if call.span is not None:
-            call.span.event(v.FAILED_TRY, failed_try(status, call.requests - 1, retry_after))
-
-    async def _ended(self, call: ModelCall, error: Exception | None) -> None:
-        span = call.span
-        if span is None:
-            return  # it failed before anything was asked
-        try:
-            span.set(v.RETRIES, call.requests - 1)
-            if call.streams and call.copy is not None and call.copy.first_chunk is not None:
-                span.set(v.TIME_TO_FIRST_CHUNK, (call.copy.first_chunk - call.started) / 1e9)
-            reply = copied_reply(call.copy, read_reply, error, span, self.recorder)
-            message = reply.message
-            if message is not None:
-                span.set_messages(v.OUTPUT_MESSAGES, [message])
-            if error is None:
-                self._record_reply(call, span, reply)
-        finally:
-            span.end(error)
-        await self.recorder.ready()
-
-    def _record_reply(self, call: ModelCall, span: SpanHandle, reply: ChatReply) -> None:
-        for name, value in reply.attributes.items():
-            span.set(name, value)
-        if not reply.calls:
-            written = _written_call(call.tools, reply.text)
-            if written is not None:
-                span.set(v.WRITTEN_CALL_NAMES, [written])
-            return
-        span.set_body(v.TOOL_CALL_TEXTS, {each.id: each.arguments for each in reply.calls})
-        span.set(v.ANNOUNCED_CALL_IDS, [each.id for each in reply.calls])
-        span.set(v.ANNOUNCED_CALL_NAMES, [each.name for each in reply.calls])
-        refused = [each.id for each in reply.calls if _refused(call.tools.get(each.name), each.arguments)]
-        if refused:
-            span.set(v.REJECTED_CALL_IDS, refused)
-        for each in reply.calls:
-            self.recorder.announce(each.id, span, each.arguments)
-
-
-@dataclass(slots=True)
-class ModelCall:
-    """A model call in progress (implements `monitor.instruments.openai_http.Listener`)."""
-
-    instrument: SmolagentsInstrument
-    tools: Mapping[str, Any]
-    span: SpanHandle | None = None
-    started: int = 0
-    streams: bool = False
-    requests: int = 0
-    copy: CopiedResponse | None = None
-
-    def requested(self, body: bytes) -> None:
-        """See `Listener`."""
-        self.requests += 1
-        if self.requests == 1:
-            self.instrument.record("request", lambda: self.instrument.started(self, body))
-        else:
-            self.instrument.record("request", lambda: self.instrument.repeated(self))
-
-    def answered(self, copy: CopiedResponse) -> None:
-        """See `Listener`."""
-        self.copy = copy
-
-    def refused(self, status: int, retry_count: int | None, retry_after: float | None) -> None:
-        """See `Listener`. The count is our own: smolagents' repetitions start the client's anew."""
-        self.instrument.record("response", lambda: self.instrument.refused(self, status, retry_after))
+                self.call_ended(call, error)
 
 
 def _written_call(tools: Mapping[str, Any], text: str | None) -> str | None:

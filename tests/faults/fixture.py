@@ -44,6 +44,8 @@ COLUMNS = (
     Column("openai-agents-responses", "openai-agents", _RESPONSES),
     Column("openai-agents-responses-stream", "openai-agents", {**_RESPONSES, **_STREAM}),
     Column("smolagents", "smolagents"),
+    Column("crewai", "crewai"),
+    Column("crewai-stream", "crewai", _STREAM),
     Column("google-adk", "google-adk"),
     Column("google-adk-stream", "google-adk", _STREAM),
     Column("google-adk-chat", "google-adk", {"dialect": "openai-chat"}),

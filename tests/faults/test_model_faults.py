@@ -59,7 +59,14 @@ def _sorted(arguments: Iterable[Any]) -> list[str]:
     return sorted(json.dumps(each, sort_keys=True) for each in arguments)
 
 
-@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: str(column.name))
+@pytest.mark.parametrize(
+    "column",
+    [
+        # It sleeps for seconds between its tries, so one of its two ways is enough for every day.
+        pytest.param(each, marks=[pytest.mark.nightly] if each.name == "crewai" else [], id=each.name)
+        for each in COLUMNS
+    ],
+)
 async def test_every_fault_ends_as_the_fixture_says(
     column: Column, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

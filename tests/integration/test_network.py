@@ -15,6 +15,7 @@ import pytest
 
 from atp import registry
 from atp.engine import environments
+from scripts.harnesses_page import HARNESSES
 
 pytestmark = pytest.mark.integration
 
@@ -51,7 +52,7 @@ def test_an_address_outside_this_machine_is_seen_in_a_trace(line: str, strange: 
     assert bool(strangers(line)) is strange
 
 
-@pytest.mark.parametrize("harness", ["google-adk", "langgraph", "openai-agents", "smolagents"])
+@pytest.mark.parametrize("harness", HARNESSES)
 def test_a_run_with_a_scripted_model_connects_to_this_machine_only(harness: str, tmp_path: Path) -> None:
     strace = shutil.which("strace")
     if strace is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from atp.models.scripted.current_task import CurrentTask
 from atp.models.scripted.final_answer import FinalAnswer
 from atp.models.scripted.steps import RequestView, Step
 from atp.protocol.errors import UnknownName
@@ -45,7 +46,11 @@ class Plain:
         return step
 
 
-IDIOMS: Mapping[str, Idiom] = {"plain": Plain(), "final_answer": FinalAnswer()}
+IDIOMS: Mapping[str, Idiom] = {
+    "plain": Plain(),
+    "final_answer": FinalAnswer(),
+    "current_task": CurrentTask(),
+}
 """By the name that a harness card gives."""
 
 

@@ -18,7 +18,7 @@ from scripts.harnesses_page import HARNESSES, PATH, section
 REWRITE = "docs/harnesses.md is out of date: run scripts/harnesses_page.py"
 
 
-@pytest.mark.parametrize("name", ["google-adk", "langgraph", "openai-agents", "smolagents", "thinloop"])
+@pytest.mark.parametrize("name", [*HARNESSES, "thinloop"])
 async def test_a_harness_keeps_every_rule(name: str, tmp_path: Path) -> None:
     await environments.create(registry.harness(name))
     evidence = await observe(registry.harness(name), tmp_path)

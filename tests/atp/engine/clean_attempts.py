@@ -13,10 +13,11 @@ from atp.protocol.task import TaskInput
 from tests.atp.conformance.ledger_scripts import steps, write_script
 from tests.atp.engine.experiments import Lab
 
-HARNESSES = ("thinloop", "langgraph", "openai-agents", "smolagents", "google-adk")
+HARNESSES = ("thinloop", "langgraph", "openai-agents", "smolagents", "crewai", "google-adk")
 ASK_AGAIN_WHEN_TOLD = frozenset({"thinloop", "google-adk"})
 """Harnesses whose client tries nothing again unless `-o harness.retries` says so."""
 _STREAMING: Mapping[str, Mapping[str, str]] = {
+    "crewai": {"stream": "true"},
     "google-adk": {"stream": "true"},
     "langgraph": {"stream": "true"},
     "openai-agents": {"stream": "true", "dialect": "openai-responses"},

@@ -25,6 +25,7 @@ HARNESSES: dict[str, dict[str, Any]] = {
     "langgraph": {"python": Path(sys.executable)},
     "openai-agents": {"python": Path(sys.executable)},
     "smolagents": {"python": Path(sys.executable)},
+    "crewai": {},
     "google-adk": {},
 }
 EACH = pytest.mark.parametrize("harness", HARNESSES)

@@ -18,7 +18,7 @@ from atp.protocol.unicode_text import well_formed
 from tests.atp.engine.experiments import Lab
 from tests.foreign_endpoint import ForeignEndpoint, completion, replying
 
-HARNESSES = ["thinloop", "langgraph", "openai-agents", "smolagents", "google-adk"]
+HARNESSES = ["thinloop", "langgraph", "openai-agents", "smolagents", "crewai", "google-adk"]
 HALF = "\ud83d"
 """Half of the surrogate pair of an emoji."""
 SCRIPT = """
@@ -61,8 +61,9 @@ async def test_a_model_that_writes_half_of_a_surrogate_pair_harms_its_own_attemp
     harness: str, lab: Lab, foreign_endpoint: ForeignEndpoint
 ) -> None:
     asked = "ledger-001"  # a dialogue: what the model says goes out again with the next line
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
     foreign_endpoint.respond = lambda request, number: replying(
-        completion(f"r{number}", text=f"half {HALF}", usage={"prompt_tokens": 1, "completion_tokens": 1})
+        completion(f"r{number}", text=f"half {HALF}", usage=usage)
     )
     outcome = await lab.run(
         harness=harness, models=["openai/m"], base_url=foreign_endpoint.base_url, tasks=(asked,)

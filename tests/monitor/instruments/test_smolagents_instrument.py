@@ -250,7 +250,7 @@ async def test_a_hook_that_fails_is_counted_and_the_run_goes_on(
     async def broken(*arguments: Any) -> None:
         raise RuntimeError("hook is broken")
 
-    monkeypatch.setattr(run.instrument, "started", broken)
+    monkeypatch.setattr(run.instrument, "request_goes_out", broken)
     assert (await run.run()).final_answer == "Sunny."
     [root] = run.sink.ends
     assert root.attributes[v.RECORDER_FAILURES] == 1

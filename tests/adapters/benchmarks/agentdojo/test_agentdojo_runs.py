@@ -13,7 +13,7 @@ from tests.atp.engine.test_faults import own_workers
 
 SAMPLE = ("banking/user_task_5", "slack/user_task_2", "travel/user_task_0", "workspace/user_task_12")
 """One of each suite; silence passes the first."""
-HARNESSES = ("langgraph", "openai-agents", "smolagents")
+HARNESSES = ("langgraph", "openai-agents", "smolagents", "crewai")
 
 
 @pytest.fixture
