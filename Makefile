@@ -29,8 +29,8 @@ integration: $(VENV)/.ready
 # Everything at full size, on every supported Python (python3.11, python3.12 and python3.13 on PATH), and the
 # measurements.
 nightly: $(VENV)/.ready
-	$(foreach version,$(SUPPORTED),$(MAKE) VENV=$(VENV)/python$(version) PYTHON=python$(version) test &&) true
-	$(BIN)/pytest -m nightly
+	$(foreach version,$(SUPPORTED),ATP_SAMPLE=all $(MAKE) VENV=$(VENV)/python$(version) PYTHON=python$(version) test &&) true
+	ATP_SAMPLE=all $(BIN)/pytest -m nightly
 	for script in perf/*.py; do $(BIN)/python $$script || exit 1; done
 
 # Newer pins for everything; refuses pre-releases and versions older than the present ones.

@@ -21,6 +21,12 @@ DEV_EXTRAS = ("langgraph", "openai-agents", "smolagents")
 """Those that tests import. ADK is not among them: it would take OpenTelemetry back to 1.44. Nor is CrewAI: it
 wants openai<3, where the OpenAI Agents SDK wants openai>=3, so a resolver would take an old one of either."""
 
+EXTRAS = {
+    "extra-crewai.txt": ("crewai",),
+    "extras-together.txt": ("google-adk", "langgraph", "openai-agents", "smolagents"),
+}
+"""Harnesses within the engine's own process, as many together as their requirements let; for tests."""
+
 LOCKS: tuple[tuple[Path, Sequence[str]], ...] = (
     *(
         (source.with_suffix(".txt"), (str(source),))
@@ -37,6 +43,13 @@ LOCKS: tuple[tuple[Path, Sequence[str]], ...] = (
             *(f"--extra={extra}" for extra in DEV_EXTRAS),
             *("--group", f"{ROOT / 'pyproject.toml'}:dev", str(ROOT / "pyproject.toml")),
         ),
+    ),
+    *(
+        (
+            ROOT / "requirements" / name,
+            (*(f"--extra={extra}" for extra in extras), str(ROOT / "pyproject.toml")),
+        )
+        for name, extras in EXTRAS.items()
     ),
 )
 """A pinned file, and what it is compiled from."""

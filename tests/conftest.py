@@ -37,7 +37,7 @@ for _name in (
 settings.register_profile("atp", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("atp")
 
-pytest_plugins = ["tests.foreign_endpoint", "tests.humaneval_data", "tests.local_hub"]
+pytest_plugins = ["tests.foreign_endpoint", "tests.humaneval_data", "tests.local_hub", "tests.sampling"]
 
 
 @pytest.hookimpl(wrapper=True)

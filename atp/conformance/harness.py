@@ -11,7 +11,7 @@ from atp.conformance.behaviour_checks import BEHAVIOUR_CHECKS
 from atp.conformance.check import Check, Report, apply
 from atp.conformance.core_checks import CORE_CHECKS
 from atp.conformance.evidence import Evidence
-from atp.conformance.observing import observe
+from atp.conformance.observing import ALONE, Placement, observe
 from atp.conformance.wire_checks import WIRE_CHECKS
 from atp.protocol.cards import HarnessCard
 
@@ -23,7 +23,7 @@ async def check_harness(
     harness: str | HarnessCard,
     *,
     options: Mapping[str, str] | None = None,
-    workers: int = 1,
+    placement: Placement = ALONE,
     folder: Path | None = None,
 ) -> Report:
     """Run a harness through the probe, in the real engine, and hold what was seen against every rule.
@@ -31,7 +31,7 @@ async def check_harness(
     Args:
         harness: A card, or the name of one that is installed.
         options: `-o harness.KEY=V` for all of the runs.
-        workers: 1 runs it in a worker process of its environment; 0 in this process, which needs its SDK.
+        placement: Where it runs.
         folder: An empty one that keeps databases and logs; None keeps nothing.
 
     Raises:
@@ -40,9 +40,9 @@ async def check_harness(
     """
     card = registry.harness(harness) if isinstance(harness, str) else harness
     if folder is not None:
-        return harness_report(await observe(card, folder, options=options, workers=workers))
+        return harness_report(await observe(card, folder, options=options, placement=placement))
     with tempfile.TemporaryDirectory(prefix="atp-conformance-") as kept:
-        return harness_report(await observe(card, Path(kept), options=options, workers=workers))
+        return harness_report(await observe(card, Path(kept), options=options, placement=placement))
 
 
 def harness_report(evidence: Evidence) -> Report:

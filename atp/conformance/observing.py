@@ -48,8 +48,28 @@ STREAM_OPTION = "stream"
 """`-o harness.stream=true`, on the cards of harnesses that stream when asked."""
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a harness runs, and how much of it at once."""
+
+    workers: int = 1
+    """Worker processes; 0 runs it in this process, which needs its SDK."""
+    concurrency: int = 8
+    """Attempts at once."""
+    python: Path | None = None
+    """Interpreter of the workers; None is that of the harness's own environment."""
+
+
+ALONE = Placement()
+"""One worker in an environment of the harness's own."""
+
+
 async def observe(
-    card: HarnessCard, folder: Path, *, options: Mapping[str, str] | None = None, workers: int = 1
+    card: HarnessCard,
+    folder: Path,
+    *,
+    options: Mapping[str, str] | None = None,
+    placement: Placement = ALONE,
 ) -> Evidence:
     """Run every probe: in each dialect of the card, streamed too where it can be, and under limits.
 
@@ -57,7 +77,7 @@ async def observe(
         card: The harness.
         folder: An empty one, for databases and logs.
         options: `-o harness.KEY=V` for all of the runs.
-        workers: 0 runs the harness in this process.
+        placement: Where it runs.
 
     Raises:
         NotReady: The harness's environment is missing; says the command that makes it.
@@ -65,13 +85,17 @@ async def observe(
     """
     return Evidence(
         card,
-        await observe_conversations(card, folder, options=options, workers=workers),
-        await observe_bounded(card, folder, options=options, workers=workers),
+        await observe_conversations(card, folder, options=options, placement=placement),
+        await observe_bounded(card, folder, options=options, placement=placement),
     )
 
 
 async def observe_conversations(
-    card: HarnessCard, folder: Path, *, options: Mapping[str, str] | None = None, workers: int = 1
+    card: HarnessCard,
+    folder: Path,
+    *,
+    options: Mapping[str, str] | None = None,
+    placement: Placement = ALONE,
 ) -> tuple[Mode, ...]:
     """The part of `observe` without limits."""
     script = folder / "conversations.yaml"
@@ -81,7 +105,7 @@ async def observe_conversations(
     for dialect, streamed in product(card.dialects, _streams(card)):
         chosen = _chosen(card, options or {}, dialect, streamed)
         within = folder / (f"{dialect}-streamed" if streamed else dialect)
-        run = _ProbeRun(card, within, chosen, Limits(deadline=DEADLINE), Sampling(), workers)
+        run = _ProbeRun(card, within, chosen, Limits(deadline=DEADLINE), Sampling(), placement)
         scripted, oracle, noop = await run.attempts(
             (f"scripted/file:{script}", CONVERSATIONS),
             ("scripted/oracle", expecting),
@@ -93,7 +117,11 @@ async def observe_conversations(
 
 
 async def observe_bounded(
-    card: HarnessCard, folder: Path, *, options: Mapping[str, str] | None = None, workers: int = 1
+    card: HarnessCard,
+    folder: Path,
+    *,
+    options: Mapping[str, str] | None = None,
+    placement: Placement = ALONE,
 ) -> Mapping[str, Attempt]:
     """The part of `observe` under limits, with an attempt that is cancelled; by the probe's name."""
     script = folder / "bounded.yaml"
@@ -101,7 +129,7 @@ async def observe_bounded(
     limits = Limits(deadline=DEADLINE, max_turns=MAX_TURNS, max_total_tokens=MAX_TOKENS)
     sampling = Sampling(temperature=TEMPERATURE, max_output_tokens=OUTPUT_TOKENS)
     chosen = _chosen(card, options or {}, card.dialects[0], False)
-    run = _ProbeRun(card, folder / "bounded", chosen, limits, sampling, workers)
+    run = _ProbeRun(card, folder / "bounded", chosen, limits, sampling, placement)
     [bounded] = await run.attempts((f"scripted/file:{script}", BOUNDED))
     return bounded
 
@@ -146,7 +174,7 @@ class _ProbeRun:
     options: Mapping[str, str]
     limits: Limits
     sampling: Sampling
-    workers: int
+    placement: Placement
 
     async def attempts(self, *cells: tuple[str, Sequence[Probe]]) -> list[dict[str, Attempt]]:
         """Run these models on these probes; gives the attempts of each, by probe."""
@@ -158,7 +186,9 @@ class _ProbeRun:
             limits=self.limits,
             sampling=self.sampling,
             harness_options=self.options,
-            workers=self.workers,
+            workers=self.placement.workers,
+            concurrency=self.placement.concurrency,
+            python=self.placement.python,
             retries=0,
         )
         benchmarks = [ProbeBenchmark() for _ in cells]
@@ -189,7 +219,8 @@ class _ProbeRun:
             self.card,
             ModelRef.parse(model),
             harness_options=self.options,
-            in_process=self.workers == 0,
+            python=self.placement.python,
+            in_process=self.placement.workers == 0,
         )
 
     def _gathered(

@@ -353,15 +353,25 @@ def _google_status(chain: Sequence[BaseException]) -> int | None:
     return code if code is not None and 400 <= code < 600 else None
 
 
+_GOOGLE_OVERFLOW = "exceeds the maximum number of tokens allowed"
+"""What Gemini says of a request that is too long: it has no reason for that, only INVALID_ARGUMENT
+(https://github.com/google-gemini/gemini-cli/issues/4231 shows one)."""
+
+
 def _google_reason(chain: Sequence[BaseException]) -> str | None:
-    """The `google.rpc.ErrorInfo` in the body of an error, which Google's client keeps as `details`."""
+    """The `google.rpc.ErrorInfo` in the body of an error, which Google's client keeps as `details`; of a
+    request that is too long OpenAI's code for that."""
     body = _first(chain, "details", dict)
     error = body.get("error") if body is not None else None
-    infos = error.get("details") if isinstance(error, dict) else None
+    if not isinstance(error, dict):
+        return None
+    infos = error.get("details")
     for info in infos if isinstance(infos, list) else ():
         if isinstance(info, dict) and isinstance(info.get("reason"), str):
             reason: str = info["reason"]
             return reason
+    if error.get("status") == "INVALID_ARGUMENT" and _GOOGLE_OVERFLOW in str(error.get("message")):
+        return "context_length_exceeded"
     return None
 
 

@@ -11,7 +11,7 @@ import pytest
 from atp.conformance.check import name_of
 from atp.conformance.evidence import Evidence
 from atp.conformance.harness import HARNESS_CHECKS, harness_report
-from atp.conformance.observing import observe, observe_bounded, observe_conversations
+from atp.conformance.observing import Placement, observe, observe_bounded, observe_conversations
 from atp.protocol.errors import PluginError
 from tests.atp.conformance.broken_loop import BROKEN, SAID_TO_STREAM
 
@@ -40,6 +40,7 @@ FOUND_BY = {
 """What is wrong -> the checks that have to find it; others may."""
 
 
+HERE = Placement(workers=0)
 LIMITS = frozenset({"turn-limit", "hard-limit", "cancel"})
 
 
@@ -47,7 +48,7 @@ LIMITS = frozenset({"turn-limit", "hard-limit", "cancel"})
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     """What the thin loop shows: each test puts one half of what a broken one shows in its place."""
     folder = tmp_path_factory.mktemp("sound")
-    evidence = asyncio.run(observe(BROKEN, folder, workers=0))
+    evidence = asyncio.run(observe(BROKEN, folder, placement=HERE))
     assert not harness_report(evidence).failed
     return evidence
 
@@ -58,16 +59,16 @@ async def test_a_harness_with_one_thing_wrong_fails_the_check_for_it(
 ) -> None:
     options = {"breaks": breaks}
     if FOUND_BY[breaks] & LIMITS:
-        bounded = await observe_bounded(BROKEN, tmp_path, options=options, workers=0)
+        bounded = await observe_bounded(BROKEN, tmp_path, options=options, placement=HERE)
         report = harness_report(replace(sound, bounded=bounded))
     else:
-        modes = await observe_conversations(BROKEN, tmp_path, options=options, workers=0)
+        modes = await observe_conversations(BROKEN, tmp_path, options=options, placement=HERE)
         report = harness_report(replace(sound, modes=modes))
     assert {result.name for result in report.failed} >= FOUND_BY[breaks], str(report)
 
 
 async def test_a_harness_that_passes_over_the_wish_to_stream_fails(sound: Evidence, tmp_path: Path) -> None:
-    modes = await observe_conversations(SAID_TO_STREAM, tmp_path, workers=0)
+    modes = await observe_conversations(SAID_TO_STREAM, tmp_path, placement=HERE)
     report = harness_report(replace(sound, modes=modes))
     assert [result.name for result in report.failed] == ["streaming"], str(report)
 

@@ -24,6 +24,20 @@ class HttpError(Exception):
         self.response = type("Response", (), {"headers": headers or {}})()
 
 
+class GoogleError(Exception):
+    """Shaped like those of google-genai, which keep the whole body (google/genai/errors.py `APIError`)."""
+
+    def __init__(self, code: int, status: str, message: str, reason: str | None = None) -> None:
+        super().__init__(f"{code} {status}")
+        self.code = code
+        infos = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}] if reason else []
+        self.details = {"error": {"code": code, "message": message, "status": status, "details": infos}}
+
+
+TOO_LONG = "The input token count (1200293) exceeds the maximum number of tokens allowed (1048576)."
+"""As github.com/google-gemini/gemini-cli/issues/6678 shows it."""
+
+
 def wrapped(error: Exception) -> Exception:
     """The error as an SDK's own exception hides it."""
     try:
@@ -54,6 +68,16 @@ S, R, F = Status, StopReason, Fault
         (HttpError(400), (S.AGENT_ERROR, R.PROVIDER_ERROR, F.AGENT, False)),
         (HttpError(400, "context_length_exceeded"), (S.LIMIT, R.CONTEXT_LENGTH, F.AGENT, False)),
         (HttpError(429, "insufficient_quota"), (S.INFRA_ERROR, R.PROVIDER_ERROR, F.USER, False)),
+        (GoogleError(400, "INVALID_ARGUMENT", TOO_LONG), (S.LIMIT, R.CONTEXT_LENGTH, F.AGENT, False)),
+        (GoogleError(400, "INVALID_ARGUMENT", "No."), (S.AGENT_ERROR, R.PROVIDER_ERROR, F.AGENT, False)),
+        (
+            GoogleError(400, "INVALID_ARGUMENT", "API key not valid.", "API_KEY_INVALID"),
+            (S.INFRA_ERROR, R.PROVIDER_ERROR, F.USER, False),
+        ),
+        (
+            GoogleError(503, "UNAVAILABLE", "overloaded"),
+            (S.INFRA_ERROR, R.PROVIDER_ERROR, F.INFRASTRUCTURE, True),
+        ),
         (errors.ModelCallFailed("x"), (S.INFRA_ERROR, R.PROVIDER_ERROR, F.INFRASTRUCTURE, True)),
         (
             errors.ModelCallFailed("x", status_code=429),

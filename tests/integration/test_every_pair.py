@@ -1,0 +1,63 @@
+"""Every benchmark that needs no network with every harness, in one command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from itertools import product
+from typing import Any
+
+import pytest
+
+from atp import registry
+from atp.engine import environments
+from scripts.harnesses_page import HARNESSES
+
+BENCHMARKS = ("humaneval", "tau3-airline", "agentdojo")
+ITEMS = 5
+NOTHING_TO_DO = {"humaneval": 0.0, "tau3-airline": 0.6, "agentdojo": 0.0}
+"""What a model that does nothing scores on these five: nothing, but for the customers of τ³ who are to be
+refused, which the official rule counts as solved (`docs/tau3-airline.md`)."""
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the command says."""
+    for owner in [*map(registry.harness, HARNESSES), registry.benchmark("agentdojo").card]:
+        asyncio.run(environments.create(owner))
+    folder = tmp_path_factory.mktemp("every-pair")
+    named = [
+        *(text for name in BENCHMARKS for text in ("-b", name)),
+        *(text for name in HARNESSES for text in ("-H", name)),
+        *("-m", "scripted/oracle", "-m", "scripted/noop", "-n", str(ITEMS)),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "atp.cli", "run", *named, "--json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def test_the_oracle_solves_all_and_doing_nothing_gives_the_floor(result: dict[str, Any]) -> None:
+    means = {(cell["benchmark"], cell["harness"], cell["model"]): cell["mean"] for cell in result["cells"]}
+    assert means == {
+        (benchmark, harness, model): 1.0 if model == "scripted/oracle" else NOTHING_TO_DO[benchmark]
+        for benchmark, harness, model in product(BENCHMARKS, HARNESSES, ("scripted/oracle", "scripted/noop"))
+    }
+
+
+def test_the_four_records_of_each_attempt_agree(result: dict[str, Any]) -> None:
+    attempts = result["attempts"]
+    assert len(attempts) == len(BENCHMARKS) * len(HARNESSES) * 2 * ITEMS
+    for attempt in attempts:
+        checks = attempt["checks"]
+        assert checks["records"] == ["endpoint", "spans", "binding", "harness"], attempt["run_id"]
+        assert checks["agree"] is True, (attempt["run_id"], checks["differences"])
