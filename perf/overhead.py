@@ -2,8 +2,8 @@
 
 Each task is `--turns` model calls (all but the last ask for a tool) against the scripted endpoint,
 whose process counts on neither side. ATP's side is engine, worker, link, monitor and durable store
-together. Prints one JSON line; CPU in milliseconds per task, the medians over the rounds; `engine_cpu_ms` and
-`worker_cpu_ms` are the parts of `atp_cpu_ms`.
+together. Prints a JSON line for each harness; CPU in milliseconds per task, the medians over the rounds;
+`engine_cpu_ms` and `worker_cpu_ms` are the parts of `atp_cpu_ms`.
 
 Both sides call one base URL with one key, as they would a real provider's. A scripted model would give each
 attempt of ATP's side a path and a key of its own, and with them a model client, which no provider asks for
@@ -31,7 +31,7 @@ import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 PLUGIN = ROOT / "tests" / "plugin"
-sys.path.insert(0, str(PLUGIN))
+sys.path[:0] = [str(ROOT), str(PLUGIN)]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(PLUGIN)])  # workers run what lies here
 
 from ledger.tools import TOOLS  # noqa: E402
@@ -46,6 +46,7 @@ from atp.models.scripted.script import Script  # noqa: E402
 from atp.protocol.model import Dialect, ModelEndpoint  # noqa: E402
 from atp.protocol.trace import Grade, TaskTrace  # noqa: E402
 from atp.store.store import Store  # noqa: E402
+from scripts.harnesses_page import HARNESSES  # noqa: E402
 
 
 def script(turns: int, delay: float = 0.0) -> str:
@@ -106,8 +107,8 @@ def spent() -> Spent:
 
 
 @asynccontextmanager
-async def served(turns: int, delay: float = 0.0) -> AsyncIterator[ModelEndpoint]:
-    """The model of both sides."""
+async def served(harness: str, turns: int, delay: float = 0.0) -> AsyncIterator[ModelEndpoint]:
+    """The model of both sides, which speaks as the harness wants it."""
     with tempfile.TemporaryDirectory() as folder:
         endpoint = await ScriptedEndpoint.start(Path(folder) / "wire.jsonl")
         try:
@@ -116,7 +117,7 @@ async def served(turns: int, delay: float = 0.0) -> AsyncIterator[ModelEndpoint]
                 "script": Script.from_yaml(script(turns, delay), "perf").model_dump(mode="json"),
                 "task_id": "t",
             }
-            session = await endpoint.open("perf", policy=policy, idiom="plain")
+            session = await endpoint.open("perf", policy=policy, idiom=registry.harness(harness).idiom)
             yield session.model_endpoint(Dialect.OPENAI_CHAT, "scripted")
             await session.close()
         finally:
@@ -128,7 +129,7 @@ async def with_atp(
 ) -> dict[str, float]:
     """One round through ATP."""
     with tempfile.TemporaryDirectory() as folder:
-        async with served(turns, delay) as model:
+        async with served(harness, turns, delay) as model:
             options = RunOptions(
                 benchmarks=("ledger",),
                 harnesses=(harness,),
@@ -155,20 +156,21 @@ async def with_atp(
 
 
 async def bare(
-    python: Path, tasks: int, warm_up: int, concurrency: int, turns: int, delay: float = 0.0
+    harness: str, tasks: int, warm_up: int, concurrency: int, turns: int, delay: float = 0.0
 ) -> dict[str, float]:
-    """One round of the bare harness."""
+    """One round of the bare harness, in the environment that ATP's workers have."""
+    python = (await environments.create(registry.harness(harness))).python
     with tempfile.TemporaryDirectory() as folder:
         tools = Path(folder) / "tools.json"
         tools.write_text(json.dumps([tool.model_dump(mode="json") for tool in TOOLS]), encoding="utf-8")
         numbers = [str(number) for number in (tasks, warm_up, concurrency, turns)]
-        async with served(turns, delay) as model:
+        async with served(harness, turns, delay) as model:
             key = model.api_key.get_secret_value()
             output = await asyncio.to_thread(
                 subprocess.check_output,
                 [
                     str(python),
-                    str(ROOT / "perf" / "bare" / "langgraph_tasks.py"),
+                    *("-m", f"perf.bare.{harness.replace('-', '_')}_tasks"),
                     *(model.base_url, key, model.model, str(tools)),
                     *numbers,
                 ],
@@ -183,8 +185,9 @@ def milliseconds(seconds: Iterable[float]) -> float:
 
 
 async def main() -> None:
-    """Interleave the two sides and print the medians."""
+    """Interleave the two sides of each harness, and print a line with the medians."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--harness", action="append", help="default: all five")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--warm-up", type=int, default=20)
@@ -192,22 +195,25 @@ async def main() -> None:
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()
-    python = (await environments.create(registry.harness("langgraph"))).python
+    for harness in given.harness or HARNESSES:
+        await compare(harness, given)
+
+
+async def compare(harness: str, given: argparse.Namespace) -> None:
+    """One harness beside itself."""
+    size = (given.tasks, given.warm_up, given.concurrency, given.turns)
     ours, theirs = [], []
     for _ in range(given.rounds):
-        theirs.append(await bare(python, given.tasks, given.warm_up, given.concurrency, given.turns))
-        ours.append(
-            await with_atp(
-                "langgraph", given.tasks, given.warm_up, given.concurrency, given.turns, given.workers
-            )
-        )
+        theirs.append(await bare(harness, *size))
+        ours.append(await with_atp(harness, *size, given.workers))
     ratios = [a["cpu"] / b["cpu"] for a, b in zip(ours, theirs, strict=True)]
     print(
         json.dumps(
             {
                 "measure": "overhead",
-                "harness": "langgraph",
+                "harness": harness,
                 "turns": given.turns,
+                "workers": given.workers,
                 "rounds": given.rounds,
                 "tasks": given.tasks,
                 "bare_cpu_ms": milliseconds(side["cpu"] for side in theirs),
@@ -218,7 +224,8 @@ async def main() -> None:
                 "cpu_ratio_range": [round(min(ratios), 3), round(max(ratios), 3)],
                 "goal": 1.15,
             }
-        )
+        ),
+        flush=True,
     )
 
 

@@ -16,8 +16,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from atp import registry  # noqa: E402
-from atp.engine import environments  # noqa: E402
 from perf.overhead import bare, with_atp  # noqa: E402  found by the line above
 
 
@@ -30,11 +28,10 @@ async def main() -> None:
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--delay", type=float, default=0.5)
     given = parser.parse_args()
-    python = (await environments.create(registry.harness("langgraph"))).python
     sides: dict[str, list[float]] = {"bare": [], "one_worker": [], "two_workers": []}
     shape = (given.tasks, given.concurrency, given.concurrency, given.turns)
     for _ in range(given.rounds):
-        sides["bare"].append((await bare(python, *shape, given.delay))["wall"])
+        sides["bare"].append((await bare("langgraph", *shape, given.delay))["wall"])
         for name, workers in (("one_worker", 1), ("two_workers", 2)):
             sides[name].append((await with_atp("langgraph", *shape, workers, given.delay))["wall"])
     medians = {name: statistics.median(walls) for name, walls in sides.items()}

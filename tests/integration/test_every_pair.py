@@ -25,8 +25,9 @@ refused, which the official rule counts as solved (`docs/tau3-airline.md`)."""
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the command says."""
-    for owner in [*map(registry.harness, HARNESSES), registry.benchmark("agentdojo").card]:
-        asyncio.run(environments.create(owner))
+    for name in HARNESSES:
+        asyncio.run(environments.create(registry.harness(name)))
+    asyncio.run(environments.create(registry.benchmark("agentdojo").card))
     folder = tmp_path_factory.mktemp("every-pair")
     named = [
         *(text for name in BENCHMARKS for text in ("-b", name)),
