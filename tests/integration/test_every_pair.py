@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from atp import registry
-from atp.engine import environments
 from scripts.harnesses_page import HARNESSES
+
+pytestmark = pytest.mark.integration
 
 BENCHMARKS = ("humaneval", "tau3-airline", "agentdojo")
 ITEMS = 5
@@ -22,28 +22,35 @@ NOTHING_TO_DO = {"humaneval": 0.0, "tau3-airline": 0.6, "agentdojo": 0.0}
 refused, which the official rule counts as solved (`docs/tau3-airline.md`)."""
 
 
-@pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the command says."""
-    for name in HARNESSES:
-        asyncio.run(environments.create(registry.harness(name)))
-    asyncio.run(environments.create(registry.benchmark("agentdojo").card))
-    folder = tmp_path_factory.mktemp("every-pair")
-    named = [
-        *(text for name in BENCHMARKS for text in ("-b", name)),
-        *(text for name in HARNESSES for text in ("-H", name)),
-        *("-m", "scripted/oracle", "-m", "scripted/noop", "-n", str(ITEMS)),
-    ]
+def atp(*words: str, cwd: Path | None = None) -> str:
+    """Standard output of a command that has to succeed."""
     done = subprocess.run(
-        [sys.executable, "-m", "atp.cli", "run", *named, "--json"],
-        cwd=folder,
+        [sys.executable, "-m", "atp.cli", *words],
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the command says."""
+    for name in (*HARNESSES, "agentdojo"):
+        atp("env", "create", name)
+    for name in ("humaneval", "tau3-airline"):
+        atp("data", "get", name)
+    folder = tmp_path_factory.mktemp("every-pair")
+    named = [
+        *(text for name in BENCHMARKS for text in ("-b", name)),
+        *(text for name in HARNESSES for text in ("-H", name)),
+        *("-m", "scripted/oracle", "-m", "scripted/noop", "-n", str(ITEMS)),
+    ]
+    done = atp("run", *named, "--json", cwd=folder)
+    said: dict[str, Any] = json.loads(done)
     return said
 
 
