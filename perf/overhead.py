@@ -1,13 +1,12 @@
 """What ATP costs beside a bare harness: CPU per task, side by side in one interleaved run.
 
-Each task is `--turns` model calls (all but the last ask for a tool) against the scripted endpoint,
-whose process counts on neither side. ATP's side is engine, worker, link, monitor and durable store
-together. Prints a JSON line for each harness; CPU in milliseconds per task, the medians over the rounds;
-`engine_cpu_ms` and `worker_cpu_ms` are the parts of `atp_cpu_ms`.
+Each task is `--turns` model calls (all but the last ask for a tool) against a model that costs next to
+nothing (`model_server.py`), whose process counts on neither side. ATP's side is engine, worker, link,
+monitor and durable store together. Prints a JSON line for each harness; CPU in milliseconds per task, the
+medians over the rounds; `engine_cpu_ms` and `worker_cpu_ms` are the parts of `atp_cpu_ms`.
 
-Both sides call one base URL with one key, as they would a real provider's. A scripted model would give each
-attempt of ATP's side a path and a key of its own, and with them a model client, which no provider asks for
-and the bare side does not make. The endpoint's log is then no witness: the three other records are compared.
+Both sides call one base URL with one key, as they would a real provider's; of the four records three are
+compared, since a provider keeps no log for us.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 
@@ -41,19 +40,9 @@ from atp.engine import environments  # noqa: E402
 from atp.engine.experiment import start  # noqa: E402
 from atp.engine.options import RunOptions  # noqa: E402
 from atp.engine.plan import plan  # noqa: E402
-from atp.models.scripted.endpoint import ScriptedEndpoint  # noqa: E402
-from atp.models.scripted.script import Script  # noqa: E402
-from atp.protocol.model import Dialect, ModelEndpoint  # noqa: E402
 from atp.protocol.trace import Grade, TaskTrace  # noqa: E402
 from atp.store.store import Store  # noqa: E402
 from scripts.harnesses_page import HARNESSES  # noqa: E402
-
-
-def script(turns: int, delay: float = 0.0) -> str:
-    """A script of so many model calls, each answered after `delay` seconds."""
-    wait = f", faults: [{{delay: {delay}, times: always}}]" if delay else ""
-    call = f"- {{tool_calls: [{{name: balance, arguments: {{account: acc-1}}}}]{wait}}}\n"
-    return "steps:\n" + call * (turns - 1) + f"- {{text: done{wait}}}\n"
 
 
 class Spent(NamedTuple):
@@ -64,6 +53,8 @@ class Spent(NamedTuple):
     worker: float
     """CPU of its workers."""
     wall: float
+    memory: float
+    """Bytes of this process that are in memory."""
 
 
 class Meter:
@@ -98,30 +89,37 @@ class Meter:
 
 def spent() -> Spent:
     """What this process and its workers have spent so far."""
-    workers = 0.0
-    for child in psutil.Process().children():
+    workers, this = 0.0, psutil.Process()
+    for child in this.children():
         if "atp.worker" in child.cmdline():
             times = child.cpu_times()
             workers += times.user + times.system
-    return Spent(time.process_time(), workers, time.perf_counter())
+    return Spent(time.process_time(), workers, time.perf_counter(), float(this.memory_info().rss))
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Where both sides ask; see `perf/model_server.py`."""
+
+    base_url: str
+    key: str = "perf"
+    name: str = "perf"
 
 
 @asynccontextmanager
-async def served(harness: str, turns: int, delay: float = 0.0) -> AsyncIterator[ModelEndpoint]:
-    """The model of both sides, which speaks as the harness wants it."""
-    with tempfile.TemporaryDirectory() as folder:
-        endpoint = await ScriptedEndpoint.start(Path(folder) / "wire.jsonl")
-        try:
-            policy: dict[str, Any] = {
-                "kind": "script",
-                "script": Script.from_yaml(script(turns, delay), "perf").model_dump(mode="json"),
-                "task_id": "t",
-            }
-            session = await endpoint.open("perf", policy=policy, idiom=registry.harness(harness).idiom)
-            yield session.model_endpoint(Dialect.OPENAI_CHAT, "scripted")
-            await session.close()
-        finally:
-            await endpoint.stop()
+async def served(harness: str, turns: int, delay: float = 0.0) -> AsyncIterator[Model]:
+    """The model of both sides, in a process of its own, which speaks as the harness wants it."""
+    spoken = ["--final-answer"] if registry.harness(harness).idiom == "final_answer" else []
+    server = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(ROOT / "perf" / "model_server.py"), str(turns), str(delay), *spoken),
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert server.stdout is not None
+        yield Model(f"http://127.0.0.1:{int(await server.stdout.readline())}/v1")
+    finally:
+        server.terminate()
+        await server.wait()
 
 
 async def with_atp(
@@ -133,7 +131,7 @@ async def with_atp(
             options = RunOptions(
                 benchmarks=("ledger",),
                 harnesses=(harness,),
-                models=(f"openai/{model.model}",),
+                models=(f"openai/{model.name}",),
                 base_url=model.base_url,
                 count=None,
                 benchmark_options={"tasks": str(2 * (tasks + warm_up))},
@@ -141,7 +139,7 @@ async def with_atp(
                 workers=workers,
                 retries=0,
             )
-            os.environ["OPENAI_API_KEY"] = model.api_key.get_secret_value()
+            os.environ["OPENAI_API_KEY"] = model.key
             planned = plan(options, os.environ)
             # Only tasks without a user: a dialogue would be two sends.
             plain = [slot for slot in planned.slots if not slot.task.metadata["dialogue"]]
@@ -149,10 +147,10 @@ async def with_atp(
             with Store.open(f"sqlite:///{folder}/perf.db") as store:
                 await start(store, replace(planned, slots=plain), meter, lambda run: None)
         assert meter.begin is not None and meter.end is not None
-        engine, worker, wall = (
+        engine, worker, wall, memory = (
             (end - begin) / tasks for begin, end in zip(meter.begin, meter.end, strict=True)
         )
-        return {"cpu": engine + worker, "engine": engine, "worker": worker, "wall": wall}
+        return {"cpu": engine + worker, "engine": engine, "worker": worker, "wall": wall, "memory": memory}
 
 
 async def bare(
@@ -165,17 +163,20 @@ async def bare(
         tools.write_text(json.dumps([tool.model_dump(mode="json") for tool in TOOLS]), encoding="utf-8")
         numbers = [str(number) for number in (tasks, warm_up, concurrency, turns)]
         async with served(harness, turns, delay) as model:
-            key = model.api_key.get_secret_value()
-            output = await asyncio.to_thread(
-                subprocess.check_output,
+            done = await asyncio.to_thread(
+                subprocess.run,
                 [
                     str(python),
                     *("-m", f"perf.bare.{harness.replace('-', '_')}_tasks"),
-                    *(model.base_url, key, model.model, str(tools)),
+                    *(model.base_url, model.key, model.name, str(tools)),
                     *numbers,
                 ],
+                capture_output=True,
+                check=False,
             )
-        result: dict[str, float] = json.loads(output)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr.decode())
+        result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
         return result
 
 

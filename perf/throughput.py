@@ -1,9 +1,9 @@
 """What the engine itself can do: tasks a second and memory a task, with a harness that costs nothing.
 
-The thin loop of `tests/plugin` runs tasks of `--turns` model calls against the scripted endpoint, which
-answers at once; all processes share this machine's cores. Beside it, Inspect runs tasks of the same calls
+The thin loop of `tests/plugin` runs tasks of `--turns` model calls against a model that answers at once
+(`model_server.py`); all processes share this machine's cores. Beside it, Inspect runs tasks of the same calls
 with its mock model, in process and without HTTP. Prints one JSON line, the medians over the rounds; memory is
-the growth of the process's peak for each further task, and `cost_at_full_size` the CPU of a task of the
+what the engine's process grows by for each task after the warm-up, and `cost_at_full_size` the CPU of a task of the
 engine in the long run against the short one.
 """
 
@@ -13,7 +13,6 @@ import argparse
 import asyncio
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -45,10 +44,8 @@ async def alone(tasks: int, turns: int, concurrency: int) -> dict[str, float]:
 
 
 async def itself(tasks: int, turns: int, concurrency: int) -> dict[str, float]:
-    """The run itself, with the peak of this process's memory in bytes."""
-    figures = await with_atp("thinloop", tasks, 20, concurrency, turns, 1)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return figures | {"peak": float(peak)}
+    """The run itself."""
+    return await with_atp("thinloop", tasks, 20, concurrency, turns, 1)
 
 
 async def measure(given: argparse.Namespace) -> dict[str, Any]:
@@ -74,7 +71,6 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
     def median(side: list[dict[str, float]], key: str) -> float:
         return statistics.median(figures[key] for figures in side)
 
-    growth = (median(long, "peak") - median(short, "peak")) / (given.tasks - SHORT)
     return {
         "measure": "throughput",
         **{key: getattr(given, key) for key in ("rounds", "tasks", "turns", "concurrency")},
@@ -82,7 +78,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
         "inspect_tasks_per_second": round(1 / median(inspect, "wall"), 1),
         "ratio": round(median(inspect, "wall") / median(long, "wall"), 2),
         "engine_cpu_ms": round(1000 * median(long, "engine"), 2),
-        "memory_per_task": round(growth),
+        "memory_per_task": round(median(long, "memory")),
         "inspect_memory_per_task": round(median(inspect, "memory")),
         "cost_at_full_size": round(median(long, "engine") / median(short, "engine"), 3),
         "goals": {"tasks_per_second": 200, "ratio": 10, "memory_per_task": 4096, "cost_at_full_size": 1.1},
