@@ -19,9 +19,6 @@ from tests.docs.page import ROOT, Reader, blocks
 GUIDE = ROOT / "docs" / "write-a-harness.md"
 PINS = "atp-errand/atp_errand/requirements.txt"
 
-_NOT_OURS = {".git", ".venv", "__pycache__"}
-"""Folders in the repository whose files other programs make; so are those that end with `_cache`."""
-
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
@@ -91,6 +88,6 @@ def repository() -> Mapping[Path, tuple[int, int]]:
 
 
 def _kept(folder: Path, folders: list[str], names: list[str]) -> list[Path]:
-    # `os.walk` goes only where it is left to go.
-    folders[:] = [name for name in folders if name not in _NOT_OURS and not name.endswith("_cache")]
-    return [folder / name for name in names if not name.endswith(".pyc")]
+    # `os.walk` goes only where it is left to go: environments, caches and git's own are no sources.
+    folders[:] = [name for name in folders if name == ".ci" or not name.startswith((".", "__pycache__"))]
+    return [folder / name for name in names]
