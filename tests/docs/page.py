@@ -4,14 +4,15 @@ The blocks of a page run from top to bottom, in one folder of their own. What a 
 in its language, and in HTML comments right above it:
 
 - `python` runs, all blocks of a page in one namespace.
-- `console` runs its `$ atp …` lines. Lines below a command are parts of what it prints, in order; `…`
-  stands for anything, and spaces count as one. `RUN` is the first run of the newest experiment.
+- `console` runs its `$ atp …` lines, and those of `python` and `uv`. Lines below a command are parts of
+  what it prints, in order; `…` stands for anything, and spaces count as one. `RUN` is the first run of
+  the newest experiment.
   `<!-- exit: N -->` says how the last command ends; without it every one ends with 0.
 - `console no-run` is only checked for commands and options that exist. A comment above says why.
 - `toml`, `yaml`, `json` and `jsonl` are parsed; `<!-- type: module:Class -->` names what they hold.
 - `text` is a picture.
-- `<!-- file: NAME -->` writes any block into the folder. A `pyproject.toml` there is installed: its
-  entry points are found, as after `pip install`.
+- `<!-- file: NAME -->` writes any block into the folder. A `pyproject.toml` there, and not in a folder
+  below, is installed: its entry points are found, as after `pip install`.
 """
 
 from __future__ import annotations
@@ -111,12 +112,27 @@ class Reader:
 
     Args:
         page: The page.
-        folder: An empty one. It has to be the working folder, and on `sys.path` and `PYTHONPATH`.
+        folder: An empty one. For pages with Python to run, or with something to install, it has to be the
+            working folder, and on `sys.path` and `PYTHONPATH`.
+        python: The interpreter of an environment in which ATP is installed.
+        environ: The reader's variables; `PATH` leads to `uv`.
     """
 
-    def __init__(self, page: Path, folder: Path) -> None:
+    def __init__(
+        self,
+        page: Path,
+        folder: Path,
+        python: Path = Path(sys.executable),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self._page = page
         self._folder = folder
+        self._environ = environ
+        self._programs: Mapping[str, Sequence[str]] = {
+            "atp": (str(python), "-m", "atp.cli"),
+            "python": (str(python),),
+            "uv": ("uv",),
+        }
         self._namespace: dict[str, Any] = {"__name__": page.stem}
 
     def follow(self, block: Block) -> None:
@@ -126,6 +142,7 @@ class Reader:
             AssertionError: The page does not hold.
         """
         if name := block.directives.get("file"):
+            (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self._folder / name).write_text(block.text, encoding="utf-8")
         if block.language == "python" and name is None:
             placed = "\n" * block.line + block.text  # so that a traceback shows the page's own lines
@@ -138,11 +155,12 @@ class Reader:
         if name == "pyproject.toml":
             self._install(tomllib.loads(block.text)["project"])
 
-    def atp(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run `atp`."""
+    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `atp`, `python` or `uv`."""
         return subprocess.run(
-            [sys.executable, "-m", "atp.cli", *arguments],
+            [*self._programs[program], *arguments],
             cwd=self._folder,
+            env=self._environ,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -153,8 +171,9 @@ class Reader:
     def _run_all(self, lines: Sequence[Command], last_exit: int) -> None:
         for command in lines:
             program, *arguments = command.words
-            assert program == "atp", f"{command.line}: only atp is run; mark the block no-run"
-            done = self.atp(*(self._newest_run() if word == "RUN" else word for word in arguments))
+            known = ", ".join(self._programs)
+            assert program in self._programs, f"{command.line}: only {known} are run; mark the block no-run"
+            done = self.run(program, *(self._newest_run() if word == "RUN" else word for word in arguments))
             said = done.stdout + done.stderr
             expected = last_exit if command is lines[-1] else 0
             assert done.returncode == expected, f"{command.line}: exit {done.returncode}\n{said}"
@@ -166,7 +185,7 @@ class Reader:
                 position = shown.end()
 
     def _newest_run(self) -> str:
-        outcome = json.loads(self.atp("results", "--json").stdout)
+        outcome = json.loads(self.run("atp", "results", "--json").stdout)
         return str(outcome["attempts"][0]["run_id"])
 
     def _install(self, project: Mapping[str, Any]) -> None:

@@ -28,7 +28,7 @@ def test_output_is_found_in_order_with_spaces_as_one_and_an_ellipsis_for_anythin
         ("```console\n$ atp --help\nRun benchmarks\nUsage: atp\n```", "does not print 'Usage: atp'"),
         ("```console\n$ atp --unknown\n```", "exit 2"),
         ("<!-- exit: 2 -->\n```console\n$ atp --version\n```", "exit 0"),
-        ("```console\n$ rm -r folder\n```", "only atp is run"),
+        ("```console\n$ rm -r folder\n```", "only atp, python, uv are run"),
         ("```python\nassert 1 == 2, 'unequal'\n```", "unequal"),
     ],
 )
