@@ -3,8 +3,8 @@
 The thin loop of `tests/plugin` runs tasks of `--turns` model calls against a model that answers at once
 (`model_server.py`); all processes share this machine's cores. Beside it, Inspect runs tasks of the same calls
 with its mock model, in process and without HTTP. Prints one JSON line, the medians over the rounds; memory is
-what the engine's process grows by for each task after the warm-up, and `cost_at_full_size` the CPU of a task of the
-engine in the long run against the short one.
+what the engine's process grows by for each task after the warm-up, and `cost_at_full_size` the CPU of a task
+of the engine in the long run against the short one.
 """
 
 from __future__ import annotations
