@@ -28,7 +28,7 @@ from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunCont
 from atp.protocol.status import StopReason
 from atp.protocol.task import Part, TextPart
 from atp.protocol.trace import Usage
-from monitor.instruments.crewai import CrewAIInstrument, interceptor
+from monitor.instruments.crewai import CrewAIInstrument, watched_model_class
 
 _STREAM, _COMPACTION = "stream", "compaction"
 _ROLE, _GOAL = "Agent", "Do what the current task asks for."
@@ -106,8 +106,9 @@ CARD = HarnessCard(
         "Of a reply with tool calls the text beside them is not kept in the conversation.",
         "Of a tool that does not exist the model is told `Tool not found`, without its name.",
         "Model spans come from CrewAI's events, heard as they are sent, and their content from the HTTP "
-        "client's `interceptor`. The event bus is not used: it tells its listeners later, in other threads.",
-        "With an `interceptor` the HTTP client takes no proxy from the environment.",
+        "clients. The event bus is not used: it tells its listeners later, in other threads.",
+        "The model is CrewAI's `OpenAICompletion` with HTTP clients that share their certificates: it would "
+        "load them twice for each attempt, which costs more than all the rest of a short one.",
         "Tools are not told their call id: it is found by name and arguments among the calls that the model "
         "has asked for.",
         "The same call with the same result for the fifth time ends the run. Results of the benchmark's "
@@ -158,6 +159,7 @@ class CrewAIRunner(ConversationRunner):
         tools = binding_tools(binding.tools, announced, call)
         held = AsyncExitStack()
         model = _model(context, stream, threads.before_request)
+        held.callback(model.release)
         own: Any
         if context.own_agent is None:
             compacts = _knows_window(context.model.model) if compaction is None else compaction
@@ -299,8 +301,6 @@ def _crew_kickoff(crew: Any) -> Callable[[str, int | None], str]:
 
 
 def _model(context: RunContext, stream: bool, before: Callable[[Any], None]) -> Any:
-    from crewai.llms.providers.openai.completion import OpenAICompletion
-
     chosen: dict[str, Any] = {}
     if context.sampling.temperature is not None:
         chosen["temperature"] = context.sampling.temperature
@@ -308,13 +308,13 @@ def _model(context: RunContext, stream: bool, before: Callable[[Any], None]) -> 
         chosen["max_completion_tokens"] = context.sampling.max_output_tokens
     if context.limits.model_timeout is not None:
         chosen["timeout"] = context.limits.model_timeout
-    return OpenAICompletion(
+    return watched_model_class()(
+        before,
         model=context.model.model,
         base_url=context.model.base_url,
         api_key=context.model.api_key.get_secret_value(),
         # As `LLM` sets it for a base URL: no other API is tried when this one refuses the model.
         custom_openai=True,
-        interceptor=interceptor(before),
         stream=stream,
         **chosen,
     )

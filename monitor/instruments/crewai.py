@@ -7,22 +7,21 @@ bus: that hands events to its listeners in threads of its own, later and in no o
 would begin when its call is over. A sink is called where the event is sent, and belongs to the context
 of one turn, so it hears of no other attempt.
 
-What was asked and answered comes from the HTTP client, by CrewAI's documented `interceptor`: the events
-have neither reasoning text nor the arguments of a refused call, and know nothing of repeated requests.
+What was asked and answered comes from the HTTP clients that its OpenAI client is given: the events have
+neither reasoning text nor the arguments of a refused call, and know nothing of repeated requests.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 
 from atp.protocol.spans import Recorder, SpanHandle
-from monitor.instruments.openai_http import MODEL_CALL, copy_response, tell_of_request
+from monitor.instruments.openai_http import MODEL_CALL, copying_asynchronous_client, copying_client
 from monitor.instruments.openai_replies import AnnouncedCall
 from monitor.instruments.threaded_calls import ModelCall, ThreadedInstrument
 
@@ -115,16 +114,6 @@ class CrewAIInstrument(ThreadedInstrument[str]):
             self.agent_ended(span, _error(event))
 
 
-def interceptor(before: Callable[[Any], None]) -> Any:
-    """For `interceptor` of CrewAI's OpenAI client: tells of requests and copies responses, for whatever
-    listens in the present context, and changes nothing.
-
-    Args:
-        before: Called with each request first of all; what it raises ends the request.
-    """
-    return _interceptor_class()(before)
-
-
 def _error(event: Any) -> Exception | None:
     said = getattr(event, "error", None)
     if said is None:
@@ -134,25 +123,39 @@ def _error(event: Any) -> Exception | None:
 
 
 @lru_cache(maxsize=1)
-def _interceptor_class() -> Any:
-    from crewai.llms.hooks import BaseInterceptor
+def watched_model_class() -> Any:
+    """Makes an `OpenAICompletion` of CrewAI whose requests are told and whose responses are copied, for
+    whatever listens in the present context; with the same arguments behind `before`, which is called with
+    each request of its synchronous client first of all, and ends the request by what it raises."""
+    from crewai.llms.providers.openai.completion import OpenAICompletion
+    from pydantic import PrivateAttr
 
-    class Interceptor(BaseInterceptor):  # type: ignore[misc]  # the SDK is not there to be checked against
-        def __init__(self, before: Callable[[Any], None]) -> None:
+    class WatchedCompletion(OpenAICompletion):  # type: ignore[misc]  # the SDK is not where types are checked
+        _before: Callable[[Any], None] | None = PrivateAttr(default=None)
+
+        def __init__(self, before: Callable[[Any], None], **chosen: Any) -> None:
+            super().__init__(**chosen)
             self._before = before
-            self._sent = threading.local()
 
-        def on_outbound(self, message: Any) -> Any:
-            self._before(message)
-            message.read()
-            tell_of_request(message)
-            self._sent.request = message
-            return message
+        def release(self) -> None:
+            """Close the connections of the synchronous client."""
+            if self._client is not None:
+                self._client.close()
 
-        def on_inbound(self, message: Any) -> Any:
-            # The transport's response does not know its request yet.
-            message.request = self._sent.request
-            copy_response(message)
-            return message
+        # The base calls them when it is made, for clients that may never be used, and again when one is
+        # needed that is not there.
+        def _build_sync_client(self) -> Any:
+            if self._before is None:
+                return None
+            from openai import OpenAI
 
-    return Interceptor
+            return OpenAI(**self._get_client_params(), http_client=copying_client(self._before))
+
+        def _build_async_client(self) -> Any:
+            if self._before is None:
+                return None
+            from openai import AsyncOpenAI
+
+            return AsyncOpenAI(**self._get_client_params(), http_client=copying_asynchronous_client())
+
+    return WatchedCompletion

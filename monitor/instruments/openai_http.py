@@ -52,7 +52,7 @@ class CopiedResponse:
     content_encoding: str | None
     retry_count: int | None
     """Tries before this one, by the SDK's own count (`x-stainless-retry-count`)."""
-    library: Any
+    library: Any = field(kw_only=True)
     """The HTTP library of the client that got it: `httpx` or `httpx2`."""
     chunks: list[bytes] = field(default_factory=list)
     first_chunk: int | None = None
@@ -89,10 +89,7 @@ async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
     loop = asyncio.get_running_loop()
     lease = _clients.get(loop)
     if lease is None:
-        import openai
-
-        client = openai.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks=copying_hooks(_http()))
-        lease = _clients[loop] = _Lease(client)
+        lease = _clients[loop] = _Lease(copying_asynchronous_client())
     lease.holders += 1
     try:
         yield lease.client, _synchronous_client()
@@ -124,6 +121,14 @@ def copying_hooks(library: Any) -> dict[str, list[Any]]:
     return {"request": [_tell], "response": [copy]}
 
 
+def copying_asynchronous_client() -> Any:
+    """A client for `http_client` of `AsyncOpenAI` that tells of requests and copies responses; the caller
+    closes it, or leaves it to the collector as the SDK leaves its own."""
+    import openai
+
+    return openai.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks=copying_hooks(_http()))
+
+
 def copying_client(before: Callable[[Any], None]) -> Any:
     """A synchronous client for `http_client` that tells and copies as the asynchronous one does; the
     caller closes it.
@@ -134,28 +139,22 @@ def copying_client(before: Callable[[Any], None]) -> Any:
     import openai
 
     hooks: dict[str, list[Any]] = {
-        "request": [before, tell_of_request],
-        "response": [copy_response],
+        "request": [before, _tell_synchronously],
+        "response": [_copy_synchronously],
     }
     return openai.DefaultHttpxClient(verify=_ssl_context(), event_hooks=hooks)
 
 
-def tell_of_request(request: Any) -> None:
-    """Tell the listener of the present context that a request goes out, by the synchronous client."""
+def _tell_synchronously(request: Any) -> None:
     call = MODEL_CALL.get()
     if call is not None:
         call.requested(request.read())
 
 
-def copy_response(response: Any) -> None:
-    """Tell it of the response, and copy that as it is read.
-
-    Args:
-        response: Of the synchronous client; it knows its request.
-    """
-    taken = _copied(response, _http())
-    if taken is not None:
-        response.stream = _synchronously_copying_stream()(response.stream, taken)
+def _copy_synchronously(response: Any) -> None:
+    copy = _copied(response, _http())
+    if copy is not None:
+        response.stream = _synchronously_copying_stream()(response.stream, copy)
 
 
 def _copied(response: Any, library: Any) -> CopiedResponse | None:

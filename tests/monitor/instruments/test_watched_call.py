@@ -32,7 +32,7 @@ def seen(
     sink = MemorySink()
     recorder = SpanRecorder(sink, "run-a", name="agent")
     span = recorder.start(SpanKind.MODEL, "m")
-    copy = CopiedResponse(content_type, None, None, [content])
+    copy = CopiedResponse(content_type, None, None, [content], library=None)
     reply = copied_reply(copy, read_response_reply if responses else read_reply, error, span, recorder)
     span.end()
     return reply, sink.ends[-1].attributes.get(FAILED_REPLY), recorder.failures
