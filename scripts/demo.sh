@@ -6,11 +6,12 @@ rm -rf "$demo"
 mkdir -p "$demo"
 export ATP_DB="sqlite:///$demo/atp.db"
 
+harnesses=(crewai google-adk langgraph openai-agents smolagents)
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 
-for harness in langgraph openai-agents smolagents; do say atp env create "$harness" -q; done
+for harness in "${harnesses[@]}"; do say atp env create "$harness" -q; done
 for benchmark in humaneval tau3-airline; do say atp data get "$benchmark" -q; done
-say atp run -b humaneval -b tau3-airline -H langgraph -H openai-agents -H smolagents \
+say atp run -b humaneval -b tau3-airline "${harnesses[@]/#/-H}" \
   -m scripted/oracle -m scripted/noop -n 10 --seed 1 --name demo
 run="$(atp results demo --json | python -c '
 import json, sys

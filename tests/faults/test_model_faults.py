@@ -59,11 +59,14 @@ def _sorted(arguments: Iterable[Any]) -> list[str]:
     return sorted(json.dumps(each, sort_keys=True) for each in arguments)
 
 
+EVERY_DAY = {"thinloop", "langgraph", "openai-agents", "smolagents", "google-adk", "crewai-stream"}
+"""One way of each harness."""
+
+
 @pytest.mark.parametrize(
     "column",
     [
-        # It sleeps for seconds between its tries, so one of its two ways is enough for every day.
-        pytest.param(each, marks=[pytest.mark.nightly] if each.name == "crewai" else [], id=each.name)
+        pytest.param(each, marks=[] if each.name in EVERY_DAY else pytest.mark.sampled(3), id=each.name)
         for each in COLUMNS
     ],
 )

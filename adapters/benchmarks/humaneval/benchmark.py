@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from adapters.benchmarks.humaneval.card import CARD, PROBLEMS, PROBLEMS_SHA256
 from adapters.benchmarks.humaneval.extraction import MAX_ANSWER, candidates
-from adapters.benchmarks.humaneval.grading import Problem, Verdict, judge
+from adapters.benchmarks.humaneval.grading import judge
+from adapters.benchmarks.humaneval.match import Problem, Verdict
 from atp.protocol.benchmark import Benchmark
 from atp.protocol.cards import BenchmarkCard
 from atp.protocol.errors import BenchmarkError, InvalidInput, NotReady

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
@@ -229,6 +230,25 @@ async def test_the_loop_goes_on_while_a_solution_does_not(tasks: Sequence[TaskIn
     ticking.cancel()
     assert result.reason == "timed out"
     assert ticks > 10
+
+
+async def test_time_that_this_process_has_taken_is_not_the_solutions(tasks: Sequence[TaskInput]) -> None:
+    async def busy() -> None:
+        while True:
+            time.sleep(
+                0.2
+            )  # whatever crosses here waits for as long; the test calls the solution seven times
+            await asyncio.sleep(0)
+
+    working = asyncio.create_task(busy())
+    result = await grade(tasks[0], gold(tasks[0]), timeout=1)
+    working.cancel()
+    assert (result.score, result.reason, result.details["looks"]) == (1.0, "passed", 2)
+
+
+async def test_what_is_too_slow_by_itself_is_so_at_the_second_look_too(tasks: Sequence[TaskInput]) -> None:
+    result = await grade(tasks[0], fenced("    import time\n    time.sleep(9)\n    return 1"), timeout=1)
+    assert (result.score, result.reason, result.details["looks"]) == (0.0, "timed out", 2)
 
 
 async def test_a_failed_assertion_says_which_line_of_the_test(tasks: Sequence[TaskInput]) -> None:
