@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from keyword import iskeyword
 from typing import Any
+from unicodedata import is_normalized
 
 from atp.models.scripted.steps import (
     FinishReason,
@@ -92,7 +93,7 @@ def _heard(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _line(call: StepCall) -> str:
-    if not call.name.isidentifier() or iskeyword(call.name):
+    if not _is_name(call.name):
         raise _not_expressible(f"{call.name!r} is no name of a function")
     try:
         arguments = decode(call.arguments)
@@ -100,10 +101,15 @@ def _line(call: StepCall) -> str:
         arguments = None
     if not isinstance(arguments, dict):
         raise _not_expressible(f"the arguments of {call.name} are no JSON object")
-    named = {name: value for name, value in arguments.items() if name.isidentifier() and not iskeyword(name)}
+    named = {name: value for name, value in arguments.items() if _is_name(name)}
     others = {name: value for name, value in arguments.items() if name not in named}
     written = [f"{name}={value!r}" for name, value in named.items()] + ([f"**{others!r}"] if others else [])
     return f"print({call.name}({', '.join(written)})){_ID}{call.id!r}"
+
+
+def _is_name(text: str) -> bool:
+    """Whether Python takes a text as a name, and as this one: it reads names in their normal form."""
+    return text.isidentifier() and not iskeyword(text) and is_normalized("NFKC", text)
 
 
 def _not_expressible(what: str) -> Refusal:

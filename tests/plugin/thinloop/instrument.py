@@ -43,14 +43,12 @@ class ThinLoopInstrument:
         """The endpoint answered with an error, and the request goes out again."""
         span.event(vocabulary.FAILED_TRY, {"http.status_code": status})
 
-    def answered(self, span: SpanHandle, reply: Mapping[str, Any], written: Sequence[str] = ()) -> None:
-        """The model has answered; its tool calls are announced.
+    def wrote(self, span: SpanHandle, names: Sequence[str]) -> None:
+        """The model has answered, and the loop calls these tools because its text says so."""
+        span.set(vocabulary.WRITTEN_CALL_NAMES, list(names))
 
-        Args:
-            span: Of the call.
-            reply: The whole answer.
-            written: Tools that the loop calls because the text says so.
-        """
+    def answered(self, span: SpanHandle, reply: Mapping[str, Any]) -> None:
+        """The model has answered; its tool calls are announced."""
         choice = reply["choices"][0]
         calls = choice["message"].get("tool_calls") or ()
         span.set(vocabulary.MODEL_ANSWERED, reply["model"])
@@ -59,8 +57,6 @@ class ThinLoopInstrument:
         for name, value in _usage(reply.get("usage") or {}).items():
             if value is not None:
                 span.set(name, value)
-        if written:
-            span.set(vocabulary.WRITTEN_CALL_NAMES, list(written))
         if calls:
             span.set(vocabulary.ANNOUNCED_CALL_IDS, [call["id"] for call in calls])
             span.set(vocabulary.ANNOUNCED_CALL_NAMES, [call["function"]["name"] for call in calls])

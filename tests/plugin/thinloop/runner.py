@@ -101,9 +101,10 @@ class ThinLoopConversation:
             raise
         self._calls_made += 1
         if self._instrument and span:
-            text = reply["choices"][0]["message"].get("content") or ""
-            written = [name for name, _ in written_calls(text)] if self._by_code else []
-            self._instrument.answered(span, reply, written)
+            if self._by_code:
+                text = reply["choices"][0]["message"].get("content") or ""
+                self._instrument.wrote(span, [name for name, _ in written_calls(text)])
+            self._instrument.answered(span, reply)
         return reply
 
     async def _tried(self, request: dict[str, Any], span: SpanHandle | None) -> dict[str, Any]:

@@ -59,4 +59,4 @@ class AnthropicAnatomy:
 
 
 def _begins_call(data: Mapping[str, Any]) -> bool:
-    return data["type"] == "content_block_start" and data["content_block"]["type"] == "tool_use"
+    return data["type"] == "content_block_start" and bool(data["content_block"]["type"] == "tool_use")

@@ -50,7 +50,7 @@ class AnthropicMessages:
 
     id_prefix = "msg_"
     request_id_header = "request-id"
-    required_headers = ("anthropic-version",)
+    required_headers: tuple[str, ...] = ("anthropic-version",)
     anatomy: Anatomy = AnthropicAnatomy()
 
     def key(self, headers: Mapping[str, str]) -> str:

@@ -41,7 +41,7 @@ def message_of(reply: Reply) -> dict[str, Any]:
 
 def events(reply: Reply) -> Iterator[bytes]:
     """The events in the order of the API reference. Arguments go out as they are, JSON or not."""
-    begun = {"content": [], "stop_reason": None, "stop_sequence": None, "stop_details": None}
+    begun: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None, "stop_details": None}
     yield named_event("message_start", {"message": {**_head(reply), **begun, **_usage_at_first(reply.usage)}})
     yield named_event("ping", {})
     for index, (opening, deltas) in enumerate(_streamed_blocks(reply.step)):

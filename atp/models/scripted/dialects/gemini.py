@@ -76,7 +76,7 @@ class Gemini:
 
     id_prefix = "gemini-"
     request_id_header = "x-request-id"
-    required_headers = ()
+    required_headers: tuple[str, ...] = ()
     anatomy: Anatomy = GeminiAnatomy()
 
     def key(self, headers: Mapping[str, str]) -> str:

@@ -30,7 +30,7 @@ class OpenAIChat:
 
     id_prefix = "chatcmpl-"
     request_id_header = "x-request-id"
-    required_headers = ()
+    required_headers: tuple[str, ...] = ()
     anatomy: Anatomy = OpenAIChatAnatomy()
 
     def key(self, headers: Mapping[str, str]) -> str:

@@ -36,7 +36,7 @@ class OpenAIResponses:
 
     id_prefix = "resp_"
     request_id_header = "x-request-id"
-    required_headers = ()
+    required_headers: tuple[str, ...] = ()
     anatomy: Anatomy = OpenAIResponsesAnatomy()
 
     def key(self, headers: Mapping[str, str]) -> str:

@@ -59,18 +59,13 @@ class AnthropicClient:
     ) -> dict[str, Any]:
         """What comes of one request; see `anthropic_client.py`."""
         model = endpoint_of(session)
+        given = client or {"api_key": model.api_key.get_secret_value()}
+        most = {} if how == "count" else {"max_tokens": 100}
         asked = {
-            "client": {
-                "base_url": model.base_url,
-                "max_retries": 0,
-                "timeout": 20.0,
-                **(client or {"api_key": model.api_key.get_secret_value()}),
-            },
+            "client": {"base_url": model.base_url, "max_retries": 0, "timeout": 20.0, **given},
             "how": how,
-            "request": {"model": model.model, "messages": [ASKED], **request},
+            "request": {"model": model.model, "messages": [ASKED], **most, **request},
         }
-        if how != "count":
-            asked["request"].setdefault("max_tokens", 100)
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(asked).encode() + b"\n")
         await self.process.stdin.drain()

@@ -30,7 +30,7 @@ values = st.recursive(
     max_leaves=6,
 )
 arguments = st.dictionaries(
-    st.text(max_size=5) | st.sampled_from(["city", "class", "a-b"]), values, max_size=4
+    st.text(max_size=5) | st.sampled_from(["city", "class", "a-b", "ª"]), values, max_size=4
 )
 calls = st.builds(
     lambda call_id, name, given: StepCall(call_id, name, wire_arguments(given)),
@@ -107,7 +107,8 @@ def test_text_and_its_finish_reason_are_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments"), [("a-b", "{}"), ("class", "{}"), ("look", '{"at": "the'), ("look", "[1]")]
+    ("name", "arguments"),
+    [("a-b", "{}"), ("class", "{}"), ("ª", "{}"), ("look", '{"at": "the'), ("look", "[1]")],
 )
 def test_a_call_without_a_form_in_python_is_refused(name: str, arguments: str) -> None:
     with pytest.raises(Refusal) as refused:
