@@ -19,7 +19,12 @@ PLACEHOLDER_KEY = "not-needed"
 """Sent where a server of one's own is named and no key is set: OpenAI-compatible servers often
 ask for none, while model clients refuse to start without one."""
 
-SCRIPTED_DIALECTS: tuple[Dialect, ...] = (Dialect.OPENAI_CHAT, Dialect.OPENAI_RESPONSES, Dialect.GEMINI)
+SCRIPTED_DIALECTS: tuple[Dialect, ...] = (
+    Dialect.OPENAI_CHAT,
+    Dialect.OPENAI_RESPONSES,
+    Dialect.ANTHROPIC_MESSAGES,
+    Dialect.GEMINI,
+)
 """What the scripted endpoint speaks."""
 
 

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from aiohttp import web
 
+from atp.models.scripted.dialects.anatomy import Anatomy, fault_not_expressible
 from atp.models.scripted.dialects.dialect import Rendered
-from atp.models.scripted.disturbed import event_data, with_data
+from atp.models.scripted.dialects.events import event_data, with_data
 from atp.models.scripted.faults import Fault
-from atp.models.scripted.steps import Refusal
-
-_GEMINI_ARGUMENTS = b'"args":{'
-_ARGUMENTS = (b'"arguments":"', _GEMINI_ARGUMENTS)
-"""What stands before the arguments of a call that comes whole."""
 
 _LOOK = 0.05
 """Seconds between two looks at whether the client is still there."""
 
 
 async def deliver(
-    request: web.BaseRequest, answer: Rendered, request_id: str, record: Callable[[], Awaitable[None]]
+    request: web.BaseRequest, answer: Rendered, record: Callable[[], Awaitable[None]]
 ) -> web.StreamResponse:
     """Send an answer. Its record is on the disk before its last byte goes out."""
-    headers = {"content-type": answer.content_type, "x-request-id": request_id, **answer.headers}
+    headers = {"content-type": answer.content_type, **answer.headers}
     if len(answer.chunks) == 1:
         await record()
         return web.Response(status=answer.status, body=answer.chunks[0], headers=headers)
@@ -41,8 +36,8 @@ async def deliver(
 async def deliver_with_fault(
     request: web.BaseRequest,
     answer: Rendered,
-    request_id: str,
     fault: Fault,
+    anatomy: Anatomy,
     record: Callable[[], Awaitable[None]],
 ) -> web.StreamResponse:
     """Send an answer as a fault wants it; its record comes before its first byte where it has no end.
@@ -53,10 +48,10 @@ async def deliver_with_fault(
     await _wait(request, fault.delay)
     if fault.cut is not None or fault.hang is not None:
         await record()
-        return await _break_off(request, answer, request_id, fault)
+        return await _break_off(request, answer, fault, anatomy)
     if not fault.first_byte_delay and not fault.chunk_delay:
-        return await deliver(request, answer, request_id, record)
-    response = await _begun(request, answer, request_id)
+        return await deliver(request, answer, record)
+    response = await _begun(request, answer)
     *others, last = _pieces(answer.chunks)
     await _wait(request, fault.first_byte_delay)
     for chunk in others:
@@ -69,13 +64,13 @@ async def deliver_with_fault(
 
 
 async def _break_off(
-    request: web.BaseRequest, answer: Rendered, request_id: str, fault: Fault
+    request: web.BaseRequest, answer: Rendered, fault: Fault, anatomy: Anatomy
 ) -> web.StreamResponse:
     if not fault.headless:
-        response = await _begun(request, answer, request_id)
+        response = await _begun(request, answer)
         if fault.cut != "after_head":
             await _wait(request, fault.first_byte_delay)
-            for number, chunk in enumerate(_sent(fault, answer.chunks)):
+            for number, chunk in enumerate(_sent(fault, answer.chunks, anatomy)):
                 await _wait(request, fault.chunk_delay if number else 0.0)
                 await response.write(chunk)
         # What was written has to leave before the connection breaks, or nothing of it arrives.
@@ -85,9 +80,9 @@ async def _break_off(
     return hung_up(request)
 
 
-async def _begun(request: web.BaseRequest, answer: Rendered, request_id: str) -> web.StreamResponse:
+async def _begun(request: web.BaseRequest, answer: Rendered) -> web.StreamResponse:
     """An answer whose headers are sent."""
-    headers = {"content-type": answer.content_type, "x-request-id": request_id, **answer.headers}
+    headers = {"content-type": answer.content_type, **answer.headers}
     response = web.StreamResponse(status=answer.status, headers=headers)
     if len(answer.chunks) == 1:
         response.content_length = len(answer.chunks[0])
@@ -96,14 +91,14 @@ async def _begun(request: web.BaseRequest, answer: Rendered, request_id: str) ->
     return response
 
 
-def check_cut(fault: Fault, answer: Rendered) -> None:
+def check_cut(fault: Fault, answer: Rendered, anatomy: Anatomy) -> None:
     """Make sure that an answer has the place where a fault cuts it.
 
     Raises:
         Refusal: It has not.
     """
     if fault.cut == "in_arguments":
-        _in_arguments(answer.chunks)
+        _in_arguments(answer.chunks, anatomy)
 
 
 def hung_up(request: web.BaseRequest) -> web.StreamResponse:
@@ -120,45 +115,25 @@ def _pieces(chunks: Sequence[bytes]) -> list[bytes]:
     return [chunks[0][:middle], chunks[0][middle:]]
 
 
-def _sent(fault: Fault, chunks: Sequence[bytes]) -> list[bytes]:
+def _sent(fault: Fault, chunks: Sequence[bytes], anatomy: Anatomy) -> list[bytes]:
     """What goes out of an answer that does not come to its end."""
     if fault.cut == "in_arguments":
-        return _in_arguments(chunks)
+        return _in_arguments(chunks, anatomy)
     pieces = _pieces(chunks)
     if fault.cut == "before_end":
         return pieces[:-1] if len(chunks) > 1 else [chunks[0][:-1]]
     return pieces[: len(pieces) // 2]
 
 
-def _in_arguments(chunks: Sequence[bytes]) -> list[bytes]:
+def _in_arguments(chunks: Sequence[bytes], anatomy: Anatomy) -> list[bytes]:
+    mark = anatomy.before_arguments
+    in_pieces = len(chunks) > 1 and anatomy.calls_in_pieces
     for index, chunk in enumerate(chunks):
-        # Those that come whole; of others the first piece of many, which is an event of its own.
-        mark = next((mark for mark in _ARGUMENTS if mark in chunk), None)
-        if mark is not None and (len(chunks) == 1 or mark == _GEMINI_ARGUMENTS):
+        if not in_pieces and mark in chunk:
             return [*chunks[:index], chunk[: chunk.index(mark) + len(mark) + 3]]
-    for index, chunk in enumerate(chunks):
-        data = event_data(chunk)
-        if data is not None and _with_half_the_arguments(data):
+        if in_pieces and (data := event_data(chunk)) is not None and anatomy.halve_arguments(data):
             return [*chunks[:index], with_data(chunk, data)]
-    raise _no_arguments()
-
-
-def _with_half_the_arguments(data: dict[str, Any]) -> bool:
-    """Halve the piece of arguments that an event holds, in place; False where it holds none."""
-    if data.get("type") == "response.function_call_arguments.delta":
-        data["delta"] = data["delta"][: len(data["delta"]) // 2]
-        return True
-    for choice in data.get("choices", ()):
-        for call in choice.get("delta", {}).get("tool_calls") or ():
-            text = call["function"]["arguments"]
-            if text:
-                call["function"]["arguments"] = text[: len(text) // 2]
-                return True
-    return False
-
-
-def _no_arguments() -> Refusal:
-    return Refusal(400, "fault_not_expressible", "the answer holds no arguments to be cut in")
+    raise fault_not_expressible("the answer holds no arguments to be cut in")
 
 
 async def _wait(request: web.BaseRequest, seconds: float) -> None:

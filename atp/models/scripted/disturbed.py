@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
-from typing import Any
 
-import orjson
-
+from atp.models.scripted.dialects.anatomy import Anatomy, fault_not_expressible
 from atp.models.scripted.dialects.dialect import Rendered, Reply, WireDialect
+from atp.models.scripted.dialects.events import event_data, with_data
 from atp.models.scripted.faults import Alteration, Fault
-from atp.models.scripted.steps import Refusal, RequestView, Step
+from atp.models.scripted.steps import RequestView, Step
 from atp.protocol.trace import Usage
 
 OTHER_MODEL = "another-model"
@@ -70,7 +68,7 @@ def faulty_step(fault: Fault, step: Step) -> Step:
         return replace(step, text=None, reasoning=None, tool_calls=())
     if fault.reply in ("duplicate_ids", "empty_ids"):
         if not step.tool_calls:
-            raise _not_expressible(f"{fault.reply} needs a tool call, and the step has none")
+            raise fault_not_expressible(f"{fault.reply} needs a tool call, and the step has none")
         shared = "" if fault.reply == "empty_ids" else step.tool_calls[0].id
         return replace(step, tool_calls=tuple(replace(call, id=shared) for call in step.tool_calls))
     return step
@@ -87,7 +85,7 @@ def _altered(
     kind: Alteration | None, reply: Reply, before: Reply | None, view: RequestView, dialect: WireDialect
 ) -> Disturbed:
     if kind in _STREAMED_ONLY and not view.stream:
-        raise _not_expressible(f"{kind} is a fault of a stream, and the request asks for none")
+        raise fault_not_expressible(f"{kind} is a fault of a stream, and the request asks for none")
     match kind:
         case "no_usage":
             reply = replace(reply, usage=Usage())
@@ -95,7 +93,7 @@ def _altered(
             reply = replace(reply, model=OTHER_MODEL)
         case "stale":
             if before is None:
-                raise _not_expressible("there is no earlier reply of this session to give again")
+                raise fault_not_expressible("there is no earlier reply of this session to give again")
             reply = before
         case "negative_usage":
             # Not validated: the type knows no negative counts, and neither does the log.
@@ -105,137 +103,64 @@ def _altered(
     change = _CHANGES.get(kind or "")
     if change is None:
         return Disturbed(answer, reply)
-    garbage_after_the_end = kind == "trailing_garbage" and view.stream and not _is_gemini(answer.chunks[-1])
+    garbage_after_the_end = kind == "trailing_garbage" and view.stream and dialect.anatomy.end_mark
     readable = kind in _READABLE or garbage_after_the_end
-    return Disturbed(replace(answer, chunks=tuple(change(answer.chunks))), reply if readable else None)
+    chunks = tuple(change(answer.chunks, dialect.anatomy))
+    return Disturbed(replace(answer, chunks=chunks), reply if readable else None)
 
 
-def _not_expressible(message: str) -> Refusal:
-    return Refusal(400, "fault_not_expressible", message)
-
-
-def event_data(chunk: bytes) -> dict[str, Any] | None:
-    """The object that a chunk holds: an event of a stream, or a whole answer; None where it holds none."""
-    for line in chunk.split(b"\n"):
-        text = line.removeprefix(b"data:").strip()
-        if text.startswith(b"{"):
-            value: dict[str, Any] = orjson.loads(text)
-            return value
-    return None
-
-
-def with_data(chunk: bytes, data: Mapping[str, Any]) -> bytes:
-    """The same chunk with another object in it."""
-    if not chunk.startswith((b"data:", b"event:")):
-        return orjson.dumps(data)
-    head = chunk[: chunk.index(b"data:")]
-    return head + b"data: " + orjson.dumps(data) + b"\n\n"
-
-
-def _without_choices(chunks: Sequence[bytes]) -> Iterator[bytes]:
+def _without_choices(chunks: Sequence[bytes], anatomy: Anatomy) -> Iterator[bytes]:
     for chunk in chunks:
         data = event_data(chunk)
-        if data is not None and "choices" in data:
-            yield with_data(chunk, {**data, "choices": []})
-        elif data is not None and "candidates" in data:
-            yield with_data(chunk, {**data, "candidates": []})
-        elif data is not None and "output" in data:
-            yield with_data(chunk, {**data, "output": []})
-        elif data is not None and "response" in data:
-            yield with_data(chunk, {**data, "response": {**data["response"], "output": []}})
-        elif data is None or not str(data.get("type", "")).startswith("response."):
-            yield chunk  # the end of a stream; what tells of items tells of none
+        if data is None:
+            yield chunk  # the end of a stream
+        elif (emptied := anatomy.without_choices(data)) is not None:
+            yield with_data(chunk, emptied)
 
 
-def _half(chunks: Sequence[bytes]) -> Iterator[bytes]:
+def _half(chunks: Sequence[bytes], anatomy: Anatomy) -> Iterator[bytes]:
     """The first half; the last of it is half an event."""
     *whole, last = chunks[: len(chunks) // 2 + 1]
     yield from whole
     yield last[: len(last) // 2] + (b"\n\n" if last.startswith((b"data:", b"event:")) else b"")
 
 
-def _with_garbage(chunks: Sequence[bytes]) -> Iterator[bytes]:
+def _with_garbage(chunks: Sequence[bytes], anatomy: Anatomy) -> Iterator[bytes]:
     yield from chunks[:-1]
     yield chunks[-1] + GARBAGE
 
 
-def _not_utf8(chunks: Sequence[bytes]) -> Iterator[bytes]:
+def _not_utf8(chunks: Sequence[bytes], anatomy: Anatomy) -> Iterator[bytes]:
     # Bytes that begin no character, in the first string of every event.
     for chunk in chunks:
         yield chunk.replace(b'":"', b'":"\xff\xfe', 1)
 
 
-def _is_gemini(chunk: bytes) -> bool:
-    """Whether it is of a dialect whose streams have no mark at their end."""
-    return "candidates" in (event_data(chunk) or {})
+def _without_end(chunks: Sequence[bytes], anatomy: Anatomy) -> Sequence[bytes]:
+    if not anatomy.end_mark:
+        raise fault_not_expressible(
+            "no_end needs a mark at the end of a stream, and this dialect's streams have none"
+        )
+    return chunks[:-1]
 
 
-def _without_end(chunks: Sequence[bytes]) -> Iterator[bytes]:
-    if _is_gemini(chunks[-1]):
-        raise _not_expressible("no_end needs a mark at the end of a stream, and gemini's have none")
-    yield from chunks[:-1]
+def _with_error(chunks: Sequence[bytes], anatomy: Anatomy) -> Iterator[bytes]:
+    half = len(chunks) // 2
+    yield from chunks[:half]
+    yield anatomy.error_event(half)
 
 
-def _with_error(chunks: Sequence[bytes]) -> Iterator[bytes]:
-    yield from chunks[: len(chunks) // 2]
-    error = {"message": "the server had an error while it answered", "code": "server_error", "param": None}
-    if chunks[0].startswith(b"event:"):
-        body = orjson.dumps({"type": "error", "sequence_number": len(chunks) // 2, **error})
-        yield b"event: error\ndata: " + body + b"\n\n"
-    elif _is_gemini(chunks[0]):
-        yield b"data: " + orjson.dumps({"error": {**error, "code": 500, "status": "INTERNAL"}}) + b"\r\n\r\n"
-    else:
-        yield b"data: " + orjson.dumps({"error": {**error, "type": "server_error"}}) + b"\n\n"
-
-
-def _with_a_chunk_twice(chunks: Sequence[bytes]) -> Iterator[bytes]:
-    twice = next((index for index, chunk in enumerate(chunks) if _says_something(chunk)), len(chunks) - 1)
+def _with_a_chunk_twice(chunks: Sequence[bytes], anatomy: Anatomy) -> Iterator[bytes]:
+    found = [(data := event_data(chunk)) is not None and anatomy.says_something(data) for chunk in chunks]
+    twice = found.index(True) if True in found else len(chunks) - 1
     yield from (*chunks[: twice + 1], *chunks[twice:])
 
 
-def _says_something(chunk: bytes) -> bool:
-    data = event_data(chunk) or {}
-    if str(data.get("type", "")).endswith(".delta"):
-        return True
-    if any(candidate["content"].get("parts") for candidate in data.get("candidates", ())):
-        return True
-    deltas = [choice["delta"] for choice in data.get("choices", ()) if "delta" in choice]
-    return any(delta.get("content") or delta.get("tool_calls") for delta in deltas)
+def _mixed(chunks: Sequence[bytes], anatomy: Anatomy) -> Iterable[bytes]:
+    return anatomy.taking_turns(chunks)
 
 
-def _mixed(chunks: Sequence[bytes]) -> Iterator[bytes]:
-    """The events of parallel calls take turns, the later call first."""
-    by_call: dict[int, list[bytes]] = {}
-    for chunk in chunks:
-        call = _call_of(chunk)
-        if call is not None:
-            by_call.setdefault(call, []).append(chunk)
-    if len(by_call) < 2:
-        raise _not_expressible(
-            "mixed_deltas needs two tool calls that come in pieces, and the answer has fewer"
-        )
-    rounds = zip_longest(*(by_call[call] for call in sorted(by_call, reverse=True)))
-    mixed = iter([chunk for turn in rounds for chunk in turn if chunk is not None])
-    for number, chunk in enumerate(chunks):
-        taken = chunk if _call_of(chunk) is None else next(mixed)
-        data = event_data(taken)
-        if data is not None and "sequence_number" in data:
-            taken = with_data(taken, {**data, "sequence_number": number})
-        yield taken
-
-
-def _call_of(chunk: bytes) -> int | None:
-    data = event_data(chunk) or {}
-    item = data.get("item") or {}
-    if item.get("type") == "function_call" or "function_call_arguments" in str(data.get("type")):
-        return int(data["output_index"])
-    for choice in data.get("choices", ()):
-        for call in choice.get("delta", {}).get("tool_calls") or ():
-            return int(call["index"])
-    return None
-
-
-_CHANGES: Mapping[str, Callable[[Sequence[bytes]], Iterator[bytes]]] = {
+_CHANGES: Mapping[str, Callable[[Sequence[bytes], Anatomy], Iterable[bytes]]] = {
     "empty_choices": _without_choices,
     "truncated": _half,
     "trailing_garbage": _with_garbage,

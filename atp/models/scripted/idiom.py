@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from atp.models.scripted.code_block import CodeBlock
 from atp.models.scripted.current_task import CurrentTask
 from atp.models.scripted.final_answer import FinalAnswer
+from atp.models.scripted.prefixed_names import PrefixedNames
 from atp.models.scripted.steps import RequestView, Step
 from atp.protocol.errors import UnknownName
 from atp.protocol.names import nearest
@@ -50,8 +52,12 @@ IDIOMS: Mapping[str, Idiom] = {
     "plain": Plain(),
     "final_answer": FinalAnswer(),
     "current_task": CurrentTask(),
+    "code_block": CodeBlock(),
 }
 """By the name that a harness card gives."""
+
+PREFIXED = "prefixed:"
+"""Begins the name of an idiom whose rest is the prefix of tool names."""
 
 
 def idiom_named(name: str) -> Idiom:
@@ -62,4 +68,7 @@ def idiom_named(name: str) -> Idiom:
     """
     if name in IDIOMS:
         return IDIOMS[name]
-    raise UnknownName(f"unknown idiom {name!r}{nearest(name, IDIOMS)}; there are {', '.join(IDIOMS)}")
+    if name.startswith(PREFIXED) and name != PREFIXED:
+        return PrefixedNames(name.removeprefix(PREFIXED))
+    offered = [*IDIOMS, f"{PREFIXED}PREFIX"]
+    raise UnknownName(f"unknown idiom {name!r}{nearest(name, offered)}; there are {', '.join(offered)}")

@@ -16,7 +16,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http import HTTPMethod
 from typing import Any
@@ -26,7 +26,7 @@ from aiohttp import ClientPayloadError, web
 
 from atp.models.scripted.delivery import check_cut, deliver, deliver_with_fault, hung_up
 from atp.models.scripted.dialects.dialect import Rendered, Reply, WireDialect
-from atp.models.scripted.dialects.routes import DIALECTS, SERVED, dialect_at, split_path
+from atp.models.scripted.dialects.routes import DIALECTS, SERVED, dialect_at, split_path, spoken_at
 from atp.models.scripted.disturbed import Disturbed, disturbed, faulty_step
 from atp.models.scripted.faults import Fault, fault_of_try
 from atp.models.scripted.idiom import Idiom
@@ -35,7 +35,6 @@ from atp.models.scripted.policies import Policy
 from atp.models.scripted.steps import Refusal, Step, counted_usage
 from atp.models.scripted.wire_log import WireLog
 from atp.protocol.errors import InvalidInput
-from atp.protocol.model import Dialect
 from atp.protocol.redaction import Redactor
 
 KEEP_ALIVE = 3600.0
@@ -165,13 +164,13 @@ class ScriptedServer:
             await self._record(exchange)
 
         if exchange.fault is None:
-            return await deliver(exchange.request, answer, exchange.request_id, record)
+            return await deliver(exchange.request, answer, record)
         session, task = exchange.session, asyncio.current_task()
         assert session is not None and task is not None  # a fault is one of a session's script
         session.unfinished.add(task)
         try:
             return await deliver_with_fault(
-                exchange.request, answer, exchange.request_id, exchange.fault, record
+                exchange.request, answer, exchange.fault, exchange.dialect.anatomy, record
             )
         finally:
             session.unfinished.discard(task)
@@ -213,6 +212,7 @@ class _Exchange:
         self.recorded = False
         self.is_model_call = True
         self.fault: Fault | None = None
+        self.dialect = DIALECTS[spoken_at(rest)]
         self._rest = rest
         self._start = datetime.now(UTC)
         self._status: int | None = None
@@ -226,7 +226,7 @@ class _Exchange:
 
     async def answer(self) -> Rendered:
         """Decide the answer; it is not sent yet."""
-        dialect = DIALECTS[dialect_at(self._rest) or Dialect.OPENAI_CHAT]
+        dialect = self.dialect
         try:
             rendered = await self._admitted(dialect)
         except Refusal as refusal:
@@ -240,7 +240,7 @@ class _Exchange:
             self._code, self._reply = "endpoint_defect", None
             rendered = dialect.error(500, self._code, f"the scripted endpoint failed: {type(error).__name__}")
         self._status = rendered.status
-        return rendered
+        return replace(rendered, headers={dialect.request_id_header: self.request_id, **rendered.headers})
 
     async def _admitted(self, dialect: WireDialect) -> Rendered:
         method, session = self.request.method, self.session
@@ -258,6 +258,9 @@ class _Exchange:
             raise Refusal(404, "unknown_path", f"{self.request.path} is not served; {', '.join(SERVED)} is")
         if method != HTTPMethod.POST:
             raise Refusal(405, "method_not_allowed", f"{self._rest} is served by POST, not {method}")
+        for name in dialect.required_headers:
+            if name not in self.request.headers:
+                raise Refusal(400, "invalid_request", f"{name}: the header is required")
         self._body = await self.request.content.read()
         return self._reply_to(self._body, session, dialect)
 
@@ -286,7 +289,7 @@ class _Exchange:
         else:
             earlier = session.last[0] if session.last is not None else None
             done = disturbed(fault, reply, earlier, view, dialect)
-            check_cut(fault, done.answer)
+            check_cut(fault, done.answer, dialect.anatomy)
             self._fault_fires(fault, done)
         if done.reply is not None and self._code is None:
             if session.last is None or done.reply is not session.last[0]:

@@ -20,6 +20,7 @@ CARD = HarnessCard(
         "retries": "try again this often when the endpoint fails with 5xx; 0 by default",
         "tool_prefix": "put this before the names of tools on the wire",
         "call_ids": "none: hand no call id to the binding",
+        "calls": "code: tell of tools in the system prompt, and read calls out of blocks of Python",
         "print": "print this text before the first model call",
         "write_fd1": "write this text to descriptor 1 before the first model call",
         "flood": "record so many spans of some 20 KB each before the first model call",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atp.protocol.spans import Actor, Recorder, SpanHandle, SpanKind
@@ -42,6 +42,10 @@ class ThinLoopInstrument:
     def refused(self, span: SpanHandle, status: int) -> None:
         """The endpoint answered with an error, and the request goes out again."""
         span.event(vocabulary.FAILED_TRY, {"http.status_code": status})
+
+    def wrote(self, span: SpanHandle, names: Sequence[str]) -> None:
+        """The model has answered, and the loop calls these tools because its text says so."""
+        span.set(vocabulary.WRITTEN_CALL_NAMES, list(names))
 
     def answered(self, span: SpanHandle, reply: Mapping[str, Any]) -> None:
         """The model has answered; its tool calls are announced."""

@@ -15,6 +15,7 @@ from atp.protocol.status import StopReason
 from atp.protocol.task import Part, TextPart
 from atp.protocol.trace import Usage
 from thinloop.chat_client import ChatClient, ChatHttpError
+from thinloop.code_calls import OBSERVATION, signatures, written_calls
 from thinloop.instrument import ThinLoopInstrument
 from thinloop.misbehaviour import misbehave
 
@@ -40,10 +41,14 @@ class ThinLoopConversation:
         self._instrument = context.instrument if isinstance(context.instrument, ThinLoopInstrument) else None
         self._prefix = str(context.options.get("tool_prefix", ""))
         self._hands_on_ids = context.options.get("call_ids") != "none"
+        self._by_code = context.options.get("calls") == "code"
         self._calls_made = 0
+        self._calls_read = 0
         self._messages: list[dict[str, Any]] = []
-        if binding.system_prompt is not None:
-            self._messages.append({"role": "system", "content": binding.system_prompt})
+        offered = signatures(binding.tools) if self._by_code else None
+        prompts = [prompt for prompt in (binding.system_prompt, offered) if prompt is not None]
+        if prompts:
+            self._messages.append({"role": "system", "content": "\n\n".join(prompts)})
 
     async def send(self, parts: Sequence[Part]) -> Reply:
         """See `Conversation.send`."""
@@ -57,11 +62,10 @@ class ThinLoopConversation:
             replies.append(await self._ask())
             message = replies[-1]["choices"][0]["message"]
             self._messages.append(message)
-            calls = message.get("tool_calls")
-            if not calls:
+            results = await self._results(message)
+            if not results:
                 return self._reply(replies, message.get("content"), StopReason.ANSWERED)
-            for call in calls:
-                self._messages.append(await self._call(call))
+            self._messages += results
 
     async def close(self) -> None:
         """See `Conversation.close`."""
@@ -69,7 +73,7 @@ class ThinLoopConversation:
 
     async def _ask(self) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self._context.model.model, "messages": self._messages}
-        if self._binding.tools:
+        if self._binding.tools and not self._by_code:
             request["tools"] = [
                 {
                     "type": "function",
@@ -97,6 +101,9 @@ class ThinLoopConversation:
             raise
         self._calls_made += 1
         if self._instrument and span:
+            if self._by_code:
+                text = reply["choices"][0]["message"].get("content") or ""
+                self._instrument.wrote(span, [name for name, _ in written_calls(text)])
             self._instrument.answered(span, reply)
         return reply
 
@@ -113,6 +120,17 @@ class ThinLoopConversation:
                 if self._instrument and span:
                     self._instrument.refused(span, error.status_code)
         raise AssertionError("the last try returns or raises")
+
+    async def _results(self, message: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What the calls of a reply come to, as messages; nothing where it makes none."""
+        if not self._by_code:
+            return [await self._call(call) for call in message.get("tool_calls") or ()]
+        printed: list[str] = []
+        for name, arguments in written_calls(message.get("content") or ""):
+            self._calls_read += 1
+            result = await self._binding.call(name, arguments, f"read-{self._calls_read}")
+            printed.append(result.text)
+        return [{"role": "user", "content": OBSERVATION + "\n".join(printed)}] if printed else []
 
     async def _call(self, call: Mapping[str, Any]) -> dict[str, Any]:
         text = call["function"]["arguments"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from atp.models.scripted.dialects.anatomy import Anatomy
 from atp.models.scripted.steps import RequestView, Step
 from atp.protocol.trace import Usage
 
@@ -42,6 +43,12 @@ class WireDialect(Protocol):
 
     id_prefix: str
     """What ids of replies begin with."""
+    request_id_header: str
+    """Which header of an answer names the request."""
+    required_headers: tuple[str, ...]
+    """Headers that a request has to have, besides its key."""
+    anatomy: Anatomy
+    """For faults."""
 
     def key(self, headers: Mapping[str, str]) -> str:
         """The key that a request shows; empty where it shows none."""

@@ -16,12 +16,22 @@ from typing import Any
 
 import orjson
 
+from atp.models.scripted.dialects.anatomy import Anatomy
+from atp.models.scripted.dialects.bodies import (
+    JSON,
+    SSE,
+    bad,
+    details,
+    not_expressible,
+    object_arguments,
+    objects,
+    pieces,
+)
 from atp.models.scripted.dialects.dialect import Rendered, Reply
-from atp.models.scripted.dialects.openai_bodies import JSON, SSE, bad, details, pieces
+from atp.models.scripted.dialects.gemini_anatomy import GeminiAnatomy
 from atp.models.scripted.steps import (
     FinishReason,
     Message,
-    Refusal,
     RequestView,
     Role,
     Step,
@@ -65,6 +75,9 @@ class Gemini:
     """The `generateContent` and `streamGenerateContent` methods."""
 
     id_prefix = "gemini-"
+    request_id_header = "x-request-id"
+    required_headers: tuple[str, ...] = ()
+    anatomy: Anatomy = GeminiAnatomy()
 
     def key(self, headers: Mapping[str, str]) -> str:
         """See `WireDialect.key`."""
@@ -103,7 +116,7 @@ class Gemini:
         """
         parts = tuple(_parts(reply.step))
         if reply.step.finish is FinishReason.TOOL_CALLS and not reply.step.tool_calls:
-            raise _not_expressible("no finish reason tool_calls for a reply without any")
+            raise not_expressible("gemini", "no finish reason tool_calls for a reply without any")
         if view.stream:
             return Rendered(200, SSE, tuple(_events(reply, parts)))
         return Rendered(200, JSON, (orjson.dumps(_response(reply, parts, last=True)),))
@@ -131,18 +144,6 @@ def _object(data: Mapping[str, Any], name: str, within: str) -> Mapping[str, Any
     return value
 
 
-def _objects(value: object, where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The objects of an array, each with what an error calls it; none where there is no array."""
-    if value is None:
-        return
-    if not isinstance(value, list):
-        raise bad(f"{where}: not an array")
-    for index, item in enumerate(value):
-        if not isinstance(item, dict):
-            raise bad(f"{where}[{index}]: not an object")
-        yield f"{where}[{index}]", item
-
-
 def _string(data: Mapping[str, Any], name: str, where: str, missing: str | None = None) -> str:
     value = _field(data, name)
     if value is None and missing is not None:
@@ -155,7 +156,7 @@ def _string(data: Mapping[str, Any], name: str, where: str, missing: str | None 
 def _system(data: Mapping[str, Any]) -> Iterator[Message]:
     content = _object(data, "systemInstruction", "")
     if content:
-        parts = _objects(content.get("parts"), "systemInstruction.parts")
+        parts = objects(content.get("parts"), "systemInstruction.parts")
         yield Message("system", "".join(_string(part, "text", where, missing="") for where, part in parts))
 
 
@@ -163,7 +164,7 @@ def _messages(raw: object) -> Iterator[Message]:
     """A content is a message; each function response in it is one of its own, before what else it says."""
     if not raw:
         raise bad("contents: a non-empty array is required")
-    for where, content in _objects(raw, "contents"):
+    for where, content in objects(raw, "contents"):
         named = content.get("role", "user")
         role = _ROLES.get(named) if isinstance(named, str) else None
         if role is None:
@@ -171,7 +172,7 @@ def _messages(raw: object) -> Iterator[Message]:
         texts: list[str] = []
         calls: list[StepCall] = []
         answers: list[Message] = []
-        for at, part in _objects(content.get("parts"), f"{where}.parts"):
+        for at, part in objects(content.get("parts"), f"{where}.parts"):
             call, answer = _object(part, "functionCall", at), _object(part, "functionResponse", at)
             if call:
                 arguments = wire_arguments(dict(_object(call, "args", at)))
@@ -189,11 +190,11 @@ def _messages(raw: object) -> Iterator[Message]:
 
 
 def _tools(raw: object) -> Iterator[ToolOffer]:
-    for where, tool in _objects(raw, "tools"):
+    for where, tool in objects(raw, "tools"):
         declared = _field(tool, "functionDeclarations")
         if declared is None:
             raise bad(f"{where}: no functionDeclarations; other tools are not served")
-        for at, function in _objects(declared, f"{where}.functionDeclarations"):
+        for at, function in objects(declared, f"{where}.functionDeclarations"):
             schema = _object(function, "parametersJsonSchema", at) or _object(function, "parameters", at)
             described = _string(function, "description", at, missing="")
             yield ToolOffer(_string(function, "name", at), described, dict(schema))
@@ -207,21 +208,7 @@ def _parts(step: Step) -> Iterator[dict[str, Any]]:
     for call in step.tool_calls:
         # A model that gives its calls no ids leaves the field out.
         named = {"id": call.id, "name": call.name} if call.id else {"name": call.name}
-        yield {"functionCall": {**named, "args": _arguments(call)}}
-
-
-def _arguments(call: StepCall) -> orjson.Fragment:
-    try:
-        value = decode(call.arguments)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise _not_expressible(f"no text for the arguments of {call.name}: they have to be a JSON object")
-    return orjson.Fragment(call.arguments.encode())
-
-
-def _not_expressible(what: str) -> Refusal:
-    return Refusal(400, "not_expressible", f"the gemini dialect has {what}")
+        yield {"functionCall": {**named, "args": object_arguments(call, "gemini")}}
 
 
 def _response(reply: Reply, parts: Sequence[Mapping[str, Any]], *, last: bool) -> dict[str, Any]:

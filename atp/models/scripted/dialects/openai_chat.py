@@ -12,20 +12,11 @@ from typing import Any, cast
 
 import orjson
 
+from atp.models.scripted.dialects.anatomy import Anatomy
+from atp.models.scripted.dialects.bodies import JSON, SSE, bad, bearer_key, details, joined_text, pieces
 from atp.models.scripted.dialects.dialect import Rendered, Reply
-from atp.models.scripted.dialects.openai_bodies import (
-    JSON,
-    ROLES,
-    SSE,
-    bad,
-    bearer_key,
-    details,
-    error_answer,
-    joined_text,
-    pieces,
-    request_object,
-    totals,
-)
+from atp.models.scripted.dialects.openai_bodies import ROLES, error_answer, request_object, totals
+from atp.models.scripted.dialects.openai_chat_anatomy import OpenAIChatAnatomy
 from atp.models.scripted.steps import Message, RequestView, Role, StepCall, ToolOffer
 from atp.protocol.trace import Usage
 
@@ -38,6 +29,9 @@ class OpenAIChat:
     """The `chat/completions` route."""
 
     id_prefix = "chatcmpl-"
+    request_id_header = "x-request-id"
+    required_headers: tuple[str, ...] = ()
+    anatomy: Anatomy = OpenAIChatAnatomy()
 
     def key(self, headers: Mapping[str, str]) -> str:
         """See `WireDialect.key`."""

@@ -13,19 +13,11 @@ from typing import Any
 
 import orjson
 
+from atp.models.scripted.dialects.anatomy import Anatomy
+from atp.models.scripted.dialects.bodies import JSON, SSE, bad, bearer_key, details, joined_text
 from atp.models.scripted.dialects.dialect import Rendered, Reply
-from atp.models.scripted.dialects.openai_bodies import (
-    JSON,
-    ROLES,
-    SSE,
-    bad,
-    bearer_key,
-    details,
-    error_answer,
-    joined_text,
-    request_object,
-    totals,
-)
+from atp.models.scripted.dialects.openai_bodies import ROLES, error_answer, request_object, totals
+from atp.models.scripted.dialects.openai_responses_anatomy import OpenAIResponsesAnatomy
 from atp.models.scripted.dialects.openai_responses_events import events
 from atp.models.scripted.steps import FinishReason, Message, Refusal, RequestView, Step, StepCall, ToolOffer
 from atp.protocol.trace import Usage
@@ -43,6 +35,9 @@ class OpenAIResponses:
     """The `responses` route."""
 
     id_prefix = "resp_"
+    request_id_header = "x-request-id"
+    required_headers: tuple[str, ...] = ()
+    anatomy: Anatomy = OpenAIResponsesAnatomy()
 
     def key(self, headers: Mapping[str, str]) -> str:
         """See `WireDialect.key`."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import orjson
-
-from atp.models.scripted.dialects.openai_bodies import pieces
+from atp.models.scripted.dialects.bodies import pieces
+from atp.models.scripted.dialects.events import named_event
 
 _Event = tuple[str, dict[str, Any]]
 
@@ -27,8 +26,7 @@ def events(response: Mapping[str, Any]) -> Iterator[bytes]:
         unnumbered.extend(_item_events(item, index))
     unnumbered.append((f"response.{response['status']}", {"response": response}))
     for number, (kind, data) in enumerate(unnumbered):
-        body = orjson.dumps({"type": kind, "sequence_number": number, **data})
-        yield b"event: " + kind.encode() + b"\ndata: " + body + b"\n\n"
+        yield named_event(kind, {"sequence_number": number, **data})
 
 
 def _item_events(item: dict[str, Any], index: int) -> Iterator[_Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from atp.models.scripted.dialects import gemini
+from atp.models.scripted.dialects.anthropic_messages import AnthropicMessages
 from atp.models.scripted.dialects.dialect import WireDialect
 from atp.models.scripted.dialects.openai_chat import OpenAIChat
 from atp.models.scripted.dialects.openai_responses import OpenAIResponses
@@ -13,19 +14,23 @@ from atp.protocol.model import Dialect
 DIALECTS: Mapping[Dialect, WireDialect] = {
     Dialect.OPENAI_CHAT: OpenAIChat(),
     Dialect.OPENAI_RESPONSES: OpenAIResponses(),
+    Dialect.ANTHROPIC_MESSAGES: AnthropicMessages(),
     Dialect.GEMINI: gemini.Gemini(),
 }
 
 BASE_PATHS: Mapping[Dialect, str] = {
     Dialect.OPENAI_CHAT: "/v1",
     Dialect.OPENAI_RESPONSES: "/v1",
+    Dialect.ANTHROPIC_MESSAGES: "",
     Dialect.GEMINI: "",
 }
-"""What a client's base URL has behind the session's path: clients of Gemini add the version themselves."""
+"""What a client's base URL has behind the session's path: clients of Anthropic and of Gemini add the version
+themselves."""
 
 ROUTES: Mapping[str, Dialect] = {
     "v1/chat/completions": Dialect.OPENAI_CHAT,
     "v1/responses": Dialect.OPENAI_RESPONSES,
+    "v1/messages": Dialect.ANTHROPIC_MESSAGES,
 }
 """Path below `/s/<session>/` -> dialect, of those that name no model; all by POST."""
 
@@ -44,3 +49,10 @@ def split_path(path: str) -> tuple[str | None, str]:
 def dialect_at(rest: str) -> Dialect | None:
     """The dialect that answers on a path below a session's own; None where none does."""
     return Dialect.GEMINI if gemini.PATH.fullmatch(rest) else ROUTES.get(rest)
+
+
+def spoken_at(rest: str) -> Dialect:
+    """The dialect in which a path below a session's own is answered, if only by an error."""
+    if rest.startswith("v1/messages/"):
+        return Dialect.ANTHROPIC_MESSAGES
+    return dialect_at(rest) or Dialect.OPENAI_CHAT

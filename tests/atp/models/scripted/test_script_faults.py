@@ -1,4 +1,4 @@
-"""Faults of a script as clients meet them: a real process, real HTTP, both dialects, streamed and not."""
+"""Faults of a script as clients meet them: a real process, real HTTP, several dialects, streamed and not."""
 
 from __future__ import annotations
 
@@ -27,8 +27,14 @@ steps:
       - {id: call_a, name: look, arguments: {at: "the sky over the sea"}}
       - {id: call_b, name: look, arguments: {at: "the sea below the sky"}}
 """
-ROUTES = {Dialect.OPENAI_CHAT: "chat/completions", Dialect.OPENAI_RESPONSES: "responses"}
-BOTH = pytest.mark.parametrize("dialect", list(ROUTES))
+ROUTES = {
+    Dialect.OPENAI_CHAT: "chat/completions",
+    Dialect.OPENAI_RESPONSES: "responses",
+    Dialect.ANTHROPIC_MESSAGES: "v1/messages",
+}
+OPENAI = (Dialect.OPENAI_CHAT, Dialect.OPENAI_RESPONSES)
+BOTH = pytest.mark.parametrize("dialect", OPENAI)
+EACH = pytest.mark.parametrize("dialect", list(ROUTES))
 WAYS = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 
 
@@ -48,8 +54,9 @@ async def opened(endpoint: ScriptedEndpoint, faults: str, step: str = STEP) -> S
 
 def request(dialect: Dialect, stream: bool) -> dict[str, Any]:
     asked = [{"role": "user", "content": "What is there?"}]
-    name = "messages" if dialect is Dialect.OPENAI_CHAT else "input"
-    return {"model": "m", name: asked, "stream": stream}
+    name = "input" if dialect is Dialect.OPENAI_RESPONSES else "messages"
+    most = {"max_tokens": 100} if dialect is Dialect.ANTHROPIC_MESSAGES else {}
+    return {"model": "m", name: asked, "stream": stream, **most}
 
 
 class Got:
@@ -72,7 +79,10 @@ class Got:
 
 async def got(session: ScriptedSession, dialect: Dialect = Dialect.OPENAI_CHAT, stream: bool = False) -> Got:
     model, answer = session.model_endpoint(dialect, "m"), Got()
-    headers = {"authorization": f"Bearer {model.api_key.get_secret_value()}"}
+    headers = {
+        "authorization": f"Bearer {model.api_key.get_secret_value()}",
+        "anthropic-version": "2023-06-01",
+    }
     async with aiohttp.ClientSession() as http:
         try:
             async with http.post(
@@ -147,7 +157,7 @@ async def test_a_date_can_stand_in_retry_after(endpoint: ScriptedEndpoint) -> No
     assert (await got(session)).headers["retry-after"] == "Wed, 21 Oct 2026 07:28:00 GMT"
 
 
-@BOTH
+@EACH
 async def test_a_page_of_another_server_comes_in_place_of_an_answer(
     endpoint: ScriptedEndpoint, dialect: Dialect
 ) -> None:
@@ -159,7 +169,7 @@ async def test_a_page_of_another_server_comes_in_place_of_an_answer(
     assert logged(endpoint, session)[0]["error"] == "body"
 
 
-@BOTH
+@EACH
 @WAYS
 async def test_a_reply_can_come_under_a_wrong_content_type(
     endpoint: ScriptedEndpoint, dialect: Dialect, stream: bool
@@ -169,7 +179,7 @@ async def test_a_reply_can_come_under_a_wrong_content_type(
     assert b"call_a" in answer.body
 
 
-@BOTH
+@EACH
 @WAYS
 @pytest.mark.parametrize("place", ["before_head", "after_head", "half", "in_arguments", "before_end"])
 async def test_the_connection_breaks_where_the_script_says(
@@ -193,7 +203,7 @@ async def test_the_connection_breaks_where_the_script_says(
     assert reply["fault"] is None
 
 
-@BOTH
+@EACH
 async def test_an_answer_that_stops_ends_with_its_client(
     endpoint: ScriptedEndpoint, dialect: Dialect
 ) -> None:
@@ -258,20 +268,20 @@ async def test_a_message_can_say_nothing(endpoint: ScriptedEndpoint) -> None:
     assert json.loads((await got(session, Dialect.OPENAI_RESPONSES)).body)["output"] == []
 
 
-@BOTH
+@EACH
 async def test_usage_can_be_missing_or_negative_and_the_log_makes_none_up(
     endpoint: ScriptedEndpoint, dialect: Dialect
 ) -> None:
     session = await opened(endpoint, "{reply: no_usage}, {reply: negative_usage}")
     missing, negative = [json.loads((await got(session, dialect)).body).get("usage") for _ in range(2)]
     assert missing is None
-    assert set(negative.values()) == {-7, -3, -10}
+    assert {-7, -3} <= set(negative.values()) <= {-7, -3, -10}
     for record in await session.close():
         assert record.answered
         assert record.usage.input_tokens is None
 
 
-@BOTH
+@EACH
 async def test_another_model_may_answer(endpoint: ScriptedEndpoint, dialect: Dialect) -> None:
     session = await opened(endpoint, "{reply: other_model}")
     answer = await got(session, dialect)
@@ -286,7 +296,7 @@ async def test_calls_of_one_reply_can_share_their_id_or_have_none(endpoint: Scri
         assert [call["id"] for call in calls] == [expected, expected]
 
 
-@BOTH
+@EACH
 async def test_an_earlier_reply_can_come_again(endpoint: ScriptedEndpoint, dialect: Dialect) -> None:
     session = await opened(endpoint, "{delay: 0.01}, {reply: stale}")
     first, again, fresh = [json.loads((await got(session, dialect)).body)["id"] for _ in range(3)]
@@ -294,7 +304,7 @@ async def test_an_earlier_reply_can_come_again(endpoint: ScriptedEndpoint, diale
     assert [record["response_id"] for record in logged(endpoint, session)] == [first, again, fresh]
 
 
-@BOTH
+@EACH
 @WAYS
 async def test_json_can_break_off_although_the_answer_ends(
     endpoint: ScriptedEndpoint, dialect: Dialect, stream: bool
@@ -312,7 +322,7 @@ async def test_json_can_break_off_although_the_answer_ends(
     assert logged(endpoint, session)[0]["error"] == "truncated"
 
 
-@BOTH
+@EACH
 @WAYS
 @pytest.mark.parametrize("kind", ["trailing_garbage", "not_utf8"])
 async def test_bytes_can_be_garbled(
@@ -328,10 +338,10 @@ async def test_bytes_can_be_garbled(
 
 async def test_a_stream_can_end_without_its_end(endpoint: ScriptedEndpoint) -> None:
     session = await opened(endpoint, "{reply: no_end, times: always}")
-    chat, responses = [await got(session, dialect, stream=True) for dialect in ROUTES]
-    assert b"[DONE]" not in chat.body
-    assert "response.completed" not in {event["type"] for event in responses.events}
-    assert not chat.broken and not responses.broken
+    answers = [await got(session, dialect, stream=True) for dialect in ROUTES]
+    for answer, end in zip(answers, (b"[DONE]", b"response.completed", b"message_stop"), strict=True):
+        assert answer.body and end not in answer.body
+        assert not answer.broken
 
 
 async def test_an_error_can_come_within_a_stream(endpoint: ScriptedEndpoint) -> None:
@@ -344,7 +354,7 @@ async def test_an_error_can_come_within_a_stream(endpoint: ScriptedEndpoint) -> 
     assert [record["error"] for record in logged(endpoint, session)] == ["error_event", "error_event"]
 
 
-@BOTH
+@EACH
 async def test_an_event_can_come_twice(endpoint: ScriptedEndpoint, dialect: Dialect) -> None:
     session = await opened(endpoint, "{reply: duplicate_chunk}")
     twice, once = [(await got(session, dialect, stream=True)).events for _ in range(2)]
