@@ -80,7 +80,7 @@ async def in_process(harness: str) -> str:
     return said.decode()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("harness", "way"),
     [
