@@ -17,9 +17,10 @@ pytestmark = pytest.mark.integration
 
 BENCHMARKS = ("humaneval", "tau3-airline", "agentdojo")
 ITEMS = 5
-NOTHING_TO_DO = {"humaneval": 0.0, "tau3-airline": 0.6, "agentdojo": 0.0}
-"""What a model that does nothing scores on these five: nothing, but for the customers of τ³ who are to be
-refused, which the official rule counts as solved (`docs/tau3-airline.md`)."""
+NOTHING_TO_DO = {"humaneval": 0.0, "tau3-airline": 0.6, "agentdojo": 0.2}
+"""What a model that does nothing scores on the five items that the default seed takes. By the official rules
+a customer of τ³ who is to be refused is served by doing nothing, and so are five of AgentDojo's 97 users
+(`docs/tau3-airline.md`, `docs/agentdojo.md`)."""
 
 
 def atp(*words: str, cwd: Path | None = None) -> str:
