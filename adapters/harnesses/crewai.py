@@ -60,6 +60,7 @@ CARD = HarnessCard(
     wire_schema="adapters.harnesses.crewai_schema:wire_parameters",
     optional_on_wire="null",
     prompt_on_wire="within",
+    call_ids="matched",
     text_beside_calls="dropped",
     unknown_tool="unnamed",
     raising_tool="told",
@@ -109,8 +110,6 @@ CARD = HarnessCard(
         "clients. The event bus is not used: it tells its listeners later, in other threads.",
         "The model is CrewAI's `OpenAICompletion` with HTTP clients that share their certificates: it would "
         "load them twice for each attempt, which costs more than all the rest of a short one.",
-        "Tools are not told their call id: it is found by name and arguments among the calls that the model "
-        "has asked for.",
         "The same call with the same result for the fifth time ends the run. Results of the benchmark's "
         "tools are never taken from CrewAI's cache: the tools say so.",
         "Arguments that are no JSON, and a call of a tool that does not exist, are answered by CrewAI; "

@@ -54,6 +54,7 @@ CARD = HarnessCard(
     ),
     wire_schema="adapters.harnesses.smolagents_inputs:wire_parameters",
     prompt_on_wire="within",
+    call_ids="matched",
     history_on_wire="text",
     raising_tool="told",
     soft_turn_limit=(

@@ -173,6 +173,9 @@ class HarnessCard(Frozen):
     """Whether the text of a tool's result goes out as it is, or as JSON of `{"result": text}`."""
     text_beside_calls: Literal["kept", "dropped"] = "kept"
     """Whether later requests hold the text that a reply had beside its tool calls."""
+    call_ids: Literal["told", "matched"] = "told"
+    """Whether the SDK tells a tool the id of its call, or the adapter finds it by name and arguments among
+    those that the model has asked for."""
     unknown_tool: Literal["told", "unnamed", "ends"] = "told"
     """Whether a model that calls a tool nobody offered is told so by the tool's name, by a result of its call
     that does not name it, or the run ends."""
