@@ -11,9 +11,11 @@ import pytest
 from ledger.benchmark import LedgerBenchmark, LedgerEnvironment
 from pydantic import JsonValue
 
+from adapters.benchmarks.humaneval.card import DATA
 from atp.conformance.benchmark import check_benchmark
 from atp.conformance.benchmark_checks import BENCHMARK_CHECKS
 from atp.conformance.check import name_of
+from atp.engine import datasets
 from atp.protocol.benchmark import Benchmark
 from atp.protocol.cards import BenchmarkCard
 from atp.protocol.environment import Environment, ToolSpec
@@ -140,7 +142,8 @@ async def test_the_ledger_keeps_every_rule() -> None:
     assert len(report.results) == len(BENCHMARK_CHECKS)
 
 
-async def test_humaneval_keeps_every_rule(humaneval_data: Path) -> None:
+async def test_humaneval_keeps_every_rule() -> None:
+    await datasets.get(DATA)
     report = await check_benchmark("humaneval", count=2)
     assert not report.failed, str(report)
 
