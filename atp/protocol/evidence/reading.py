@@ -33,7 +33,7 @@ def parsed(content: bytes) -> Any:
         Unreadable: Too large, not UTF-8, no JSON, too deep, a key twice, a number that is none.
     """
     if len(content) > MOST_BYTES:
-        raise Unreadable(Rule.SIZE, f"has {len(content)} bytes, at most {MOST_BYTES} are allowed")
+        raise Unreadable(Rule.SIZE, f"has more than {MOST_BYTES} bytes")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
