@@ -41,7 +41,7 @@ def evidence_document(
     tree = SpanTree(spans)
     if tree.root is None:
         return None
-    events = [
+    events: list[Event] = [
         {
             "event_id": event_id(run_id, sequence),
             "sequence": sequence,
