@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from atp.cli.options import Settings, command
 from atp.cli.output import print_document, print_json, printable
+from atp.cli.redacted_output import REDACTOR
 
 if TYPE_CHECKING:
     from atp.protocol.evidence import Problem
@@ -45,16 +47,22 @@ def _validate() -> None:
 @command
 def validate_evidence(
     settings: Settings,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The document; - reads standard input.")],
+    place: Annotated[str, typer.Argument(metavar="FILE|URL", help="The document; - reads standard input.")],
     run: Annotated[str | None, typer.Option("--run", metavar="ID", help="The run it has to be of.")] = None,
     case: Annotated[
         str | None, typer.Option("--case", metavar="ID", help="The case it has to be of.")
+    ] = None,
+    token_variable: Annotated[
+        str | None,
+        typer.Option(
+            "--token-variable", metavar="NAME", help="The variable that holds a URL's bearer token."
+        ),
     ] = None,
 ) -> None:
     """Check a target-evidence-v1 document; exit 1 and a message for every rule it breaks."""
     from atp.protocol.evidence import checked
 
-    found = checked(_content(file), run, case)
+    found = checked(_content(place, token_variable), run, case)
     if settings.json:
         print_json({"valid": found.valid, "problems": [_named(problem) for problem in found.problems]})
     else:
@@ -70,14 +78,30 @@ def _named(problem: Problem) -> dict[str, str]:
     return {"rule": str(problem.rule), "where": problem.where, "message": problem.message}
 
 
-def _content(file: Path) -> bytes:
+def _content(place: str, token_variable: str | None) -> bytes:
     from atp.protocol.errors import InvalidInput
     from atp.protocol.evidence import MOST_BYTES
 
+    if place.startswith(("http://", "https://")):
+        from atp.cli.event_loop import run as run_async
+        from atp.engine.fetched_document import fetched
+
+        return run_async(fetched(place, _token(token_variable), MOST_BYTES))
     try:
-        if str(file) == "-":
+        if place == "-":
             return sys.stdin.buffer.read(MOST_BYTES + 1)
-        with file.open("rb") as opened:
+        with Path(place).open("rb") as opened:
             return opened.read(MOST_BYTES + 1)  # one byte more is too many already
     except OSError as error:
-        raise InvalidInput(f"{file}: cannot be read: {error}") from error
+        raise InvalidInput(f"{place}: cannot be read: {error}") from error
+
+
+def _token(variable: str | None) -> str | None:
+    from atp.protocol.errors import NotReady
+
+    if variable is None:
+        return None
+    if not (token := os.environ.get(variable)):
+        raise NotReady(f"the variable {variable}, which is to hold the token, is not set")
+    REDACTOR.learn(variable, token)
+    return token

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from atp.protocol.evidence import checked
@@ -80,3 +82,33 @@ def test_a_file_that_is_not_there_is_wrong_usage(tmp_path: Path) -> None:
     code, out, err = atp(tmp_path, "validate", "evidence", "nowhere.json")
     assert (code, out) == (2, b"")
     assert "nowhere.json" in err
+
+
+def test_a_document_is_checked_where_a_target_serves_it(tmp_path: Path) -> None:
+    asked: list[str | None] = []
+
+    class Target(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # the name is that of http.server
+            asked.append(self.headers["Authorization"])
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(as_bytes(document()))
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing on standard error."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Target) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1/evidence/{RUN}"
+        check = ("validate", "evidence", url, "--run", RUN, "--token-variable", "TARGET_TOKEN")
+        code, out, err = atp(tmp_path, *check, TARGET_TOKEN="quartz-lantern-42")
+        server.shutdown()
+    assert (code, out) == (0, b"valid\n"), err
+    assert asked == ["Bearer quartz-lantern-42"]
+
+
+def test_a_token_whose_variable_is_not_set_is_named_before_anything_is_fetched(tmp_path: Path) -> None:
+    url = "http://127.0.0.1:9/v1/evidence/run-a"
+    code, out, err = atp(tmp_path, "validate", "evidence", url, "--token-variable", "NO_SUCH_TOKEN")
+    assert (code, out) == (3, b"")
+    assert "NO_SUCH_TOKEN" in err
