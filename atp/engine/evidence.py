@@ -18,8 +18,10 @@ from atp.protocol.spans import Span
 from atp.store.rows import AttemptRow
 from atp.store.store import Store
 from monitor.evidence import evidence_document
+from monitor.vocabulary import ARGUMENTS, INPUT, OUTPUT_MESSAGES, RESULT
 
 _SLUG = 80  # characters of a task's id that a case id shows
+_QUOTED = (INPUT, OUTPUT_MESSAGES, ARGUMENTS, RESULT)
 
 
 async def run_evidence(store: Store, run_id: str) -> bytes:
@@ -64,7 +66,7 @@ def _made(store: Store, run_id: str) -> bytes:
     case = case_id(cell.benchmark, cell.definition["dataset"]["revision"], attempt.slot.task_id)
     # The store holds no secret that was known then; here are those that are known now.
     spans = [_without_secrets(span, store.redactor) for span in store.spans(run_id)]
-    bodies: Mapping[str, Any] = store.redactor.value(store.bodies(run_id))
+    bodies = _told(spans, store.bodies(run_id), store.redactor)
     document = evidence_document(run_id, case, spans, bodies, rfc8785.dumps)
     if document is None:
         raise _unobserved(run_id, "no span of its agent was recorded")
@@ -88,6 +90,13 @@ def _require_observed(attempt: AttemptRow) -> None:
 
 def _unobserved(run_id: str, why: str) -> UsageError:
     return UsageError(f"run {run_id} has no evidence, since {why}", code="evidence_unobserved")
+
+
+def _told(spans: Sequence[Span], bodies: Mapping[str, Any], redactor: Redactor) -> Mapping[str, Any]:
+    """The bodies, those that a document quotes without secrets. The requests of model calls are not quoted:
+    each repeats the conversation so far, and to look through all of them takes the square of its length."""
+    quoted = {span.bodies[name] for span in spans for name in _QUOTED if name in span.bodies}
+    return {digest: redactor.value(value) if digest in quoted else value for digest, value in bodies.items()}
 
 
 def _without_secrets(span: Span, redactor: Redactor) -> Span:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+import atp.protocol.evidence as evidence_types
 from atp.protocol.evidence import MOST_BYTES, Rule, checked, problems
 from tests.atp.protocol.evidence.evidence_documents import CASE, RUN, as_bytes, document, event
 
@@ -46,6 +50,8 @@ def add(*events: dict[str, Any]) -> Change:
 CALL, RESULT = ("events", 1), ("events", 2)
 RESULT_EVENT = {"call_id": "call-1", "name": "search", "result": None, "is_error": False}
 LATER_CALL = {"call_id": "call-2", "name": "search", "arguments": {}}
+SCHEMA = Path(evidence_types.__file__).with_name("target_evidence.schema.json")
+OF_THE_WHOLE = set(list(Rule)[list(Rule).index(Rule.RUN) :])
 MANY = [event(index, 0, "message", role="user", text="x") for index in range(5001)]
 
 CASES: dict[str, tuple[Change, Rule, str]] = {
@@ -159,6 +165,17 @@ def test_a_document_that_breaks_one_rule_is_rejected_by_that_rule_where_it_is_br
     found = checked(as_bytes(broken), RUN, CASE)
     assert not found.valid
     assert (found.problems[0].rule, found.problems[0].where) == (rule, where)
+
+
+@pytest.mark.parametrize("case", sorted(CASES.keys() - {"N12"}))  # 5,001 events take a schema 8 s
+def test_the_published_schema_rejects_what_is_wrong_in_its_structure_and_nothing_else(case: str) -> None:
+    change, rule, _ = CASES[case]
+    broken = copy.deepcopy(document())
+    change(broken)
+    validator = Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert validator.is_valid(document())
+    # A time is text to it, 1.0 an integer, and NaN never gets as far.
+    assert validator.is_valid(broken) == (rule in OF_THE_WHOLE or case in ("N08", "N09", "N19", "N41"))
 
 
 @pytest.mark.parametrize("case", BYTES)
