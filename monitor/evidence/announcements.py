@@ -51,16 +51,21 @@ class Announcements:
         self._tree = tree
         self.all: list[Announcement] = []
         self._by_id: defaultdict[str, list[Announcement]] = defaultdict(list)
+        self._by_name: defaultdict[str, list[Announcement]] = defaultdict(list)
         self._by_reply: defaultdict[tuple[str, str], list[Announcement]] = defaultdict(list)
         for model in self.models:
             if actor(model) is Actor.AGENT:
                 for announcement in _announced(model, bodies):
                     self.all.append(announcement)
                     self._by_id[announcement.call_id].append(announcement)
+                    self._by_name[announcement.name].append(announcement)
                     self._by_reply[model.span_id, announcement.call_id].append(announcement)
         self._asked: dict[str, Span] = {}
-        for tool in self.tools:
-            self._match(tool)
+        self._ids: dict[str, str] = {}
+        """Tool -> the model's id of its call, handed on or not."""
+        nameless = [tool for tool in self.tools if not self._match_by_id(tool)]
+        for tool in nameless:
+            self._match_by_name(tool)
         self._executions = self._in_order_of_asking()
 
     def asked_by(self, tool: Span) -> Span | None:
@@ -81,32 +86,39 @@ class Announcements:
         """Calls that no tool span answers to: unknown tools, refused or cancelled ones, the harness's."""
         return (announcement for announcement in self.all if not announcement.executed)
 
-    def _match(self, tool: Span) -> None:
+    def _match_by_id(self, tool: Span) -> bool:
+        """Find who asked for a call; false where the harness did not hand its id on."""
         parent = self._tree.parent(tool)
         if parent is not None and parent.kind is SpanKind.MODEL:
             self._asked[tool.span_id] = parent
         call_id = provider_call_id(tool)
         if call_id is None:
-            return
+            return False
+        self._ids[tool.span_id] = call_id
         own = self._by_reply.get((parent.span_id, call_id), ()) if parent is not None else ()
         chosen = next((each for each in own if not each.executed), None)
         if chosen is None and not own:
-            chosen = self._by_time(tool, call_id)
+            chosen = _latest(self._by_id.get(call_id, ()), tool)
         if chosen is not None:
             chosen.executed = True
             self._asked[tool.span_id] = chosen.model
+        return True
 
-    def _by_time(self, tool: Span, call_id: str) -> Announcement | None:
-        """The last reply before it that asks for a call of this id, else the first there is."""
-        waiting = [each for each in self._by_id.get(call_id, ()) if not each.executed]
-        before = [each for each in waiting if (each.model.end_ns or each.model.start_ns) <= tool.start_ns]
-        return next(iter(before[-1:] or waiting[:1]), None)
+    def _match_by_name(self, tool: Span) -> None:
+        """What no id tells, the tool's name does: the last reply before that asks for it and got no other."""
+        name = tool.attributes.get(v.TOOL_NAME)
+        taken = [each for each in self._by_name.get(_text(name), ()) if not each.rejected]
+        known = self._asked.get(tool.span_id)
+        chosen = _latest([each for each in taken if known is None or each.model is known], tool)
+        if chosen is not None:
+            chosen.executed = True
+            self._asked[tool.span_id] = chosen.model
+            self._ids[tool.span_id] = chosen.call_id
 
     def _in_order_of_asking(self) -> Mapping[str, Sequence[_Execution]]:
         found: defaultdict[str, list[_Execution]] = defaultdict(list)
         for tool in self.tools:
-            call_id = provider_call_id(tool)
-            if call_id is not None:
+            if call_id := self._ids.get(tool.span_id):
                 found[call_id].append((span_key(self._asked.get(tool.span_id, tool)), tool))
         for executions in found.values():
             executions.sort(key=lambda execution: (execution[0], span_key(execution[1])))
@@ -118,6 +130,15 @@ def provider_call_id(tool: Span) -> str | None:
     value = tool.attributes.get(v.TOOL_CALL_ID)
     given = tool.attributes.get(v.TOOL_CALL_ID_SOURCE) != CallIdSource.BINDING.value
     return value if given and isinstance(value, str) and value else None
+
+
+def _latest(announcements: Sequence[Announcement], tool: Span) -> Announcement | None:
+    """The first call that waits of the last reply before a tool ran, else the first that waits at all."""
+    waiting = [each for each in announcements if not each.executed]
+    before = [each for each in waiting if (each.model.end_ns or each.model.start_ns) <= tool.start_ns]
+    if before:
+        return next(each for each in before if each.model is before[-1].model)
+    return next(iter(waiting), None)
 
 
 def _asked_at(execution: _Execution) -> tuple[int, str]:

@@ -128,6 +128,19 @@ def test_a_call_without_an_id_of_the_model_is_named_by_its_span() -> None:
     assert call["data"]["attributes"]["call_id_source"] == "span_id"
 
 
+def test_a_call_whose_id_the_harness_did_not_hand_on_is_that_of_the_reply_that_names_its_tool() -> None:
+    run = Run()
+    run.root()
+    run.model("m1", 1, 2, calls=[("a", "search", {}), ("b", "search", {})])
+    run.tool("t1", 2.1, 2.2)
+    run.tool("t2", 2.3, 2.4)
+    run.model("m2", 3, 4, "Once more.", calls=[("c", "search", {})], read=["a", "b"])
+    run.tool("t3", 4.1, 4.2)
+    run.model("m3", 5, 6, "No.", calls=[("d", "search", {})], attributes={v.REJECTED_CALL_IDS: ["d"]})
+    told = run.told()
+    assert [each for each in told if "call" in each] == ["call t1", "call t2", "call t3", "call d"]
+
+
 def test_a_call_the_model_asked_for_that_never_ran_is_told_without_a_result() -> None:
     run = Run()
     run.root()
