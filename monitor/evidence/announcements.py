@@ -32,7 +32,7 @@ class Announcement:
     arguments: Any
     """As the reply has them; None where it was not kept."""
     rejected: bool
-    """Whether the harness refused it without calling the tool."""
+    """Whether the harness answered it itself, without the tool: refused it, or it is a handoff."""
     executed: bool = False
 
 
