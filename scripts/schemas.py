@@ -11,12 +11,14 @@ from pydantic import BaseModel
 from atp.engine.experiment_file import ExperimentFile
 from atp.models.prices import PriceTable
 from atp.models.scripted.script import Script
+from atp.protocol.evidence import TargetEvidence
 from atp.protocol.task import TaskInput
 
 _ATP = Path(__file__).resolve().parent.parent / "atp"
 
 SCHEMAS: Mapping[Path, type[BaseModel]] = {
     _ATP / "protocol" / "task_input.schema.json": TaskInput,
+    _ATP / "protocol" / "evidence" / "target_evidence.schema.json": TargetEvidence,
     _ATP / "engine" / "experiment_file.schema.json": ExperimentFile,
     _ATP / "models" / "prices.schema.json": PriceTable,
     _ATP / "models" / "scripted" / "script.schema.json": Script,

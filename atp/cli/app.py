@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from agent_task_protocol import __version__
-from atp.cli import data, doctor, environment, listing, pairing, results, run, score, trace, verify
+from atp.cli import data, doctor, environment, evidence, listing, pairing, results, run, score, trace, verify
 from atp.cli.ending import end
 from atp.cli.output import printable
 from atp.cli.redacted_output import REDACTOR, redact_output
@@ -38,6 +38,8 @@ app.command("run")(run.run)
 app.command("resume")(run.resume)
 app.command("results")(results.results)
 app.command("trace")(trace.trace)
+app.command("evidence")(evidence.evidence)
+app.add_typer(evidence.validate, name="validate")
 app.command("score")(score.score)
 app.command("verify")(verify.verify)
 app.add_typer(data.app, name="data")

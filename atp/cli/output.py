@@ -14,9 +14,14 @@ from atp.cli.redacted_output import REDACTOR
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print the one JSON object of a `--json` command; escapes where standard output is not UTF-8."""
-    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    json.dump(value, sys.stdout, ensure_ascii=not unicode, indent=2, allow_nan=False)
+    json.dump(value, sys.stdout, ensure_ascii=not _takes_unicode(), indent=2, allow_nan=False)
     sys.stdout.write("\n")
+
+
+def print_document(content: bytes) -> None:
+    """Print a JSON document as it is, on a line; with escapes where standard output is not UTF-8."""
+    text = content.decode("utf-8")
+    sys.stdout.write((text if _takes_unicode() else json.dumps(json.loads(text))) + "\n")
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -60,6 +65,10 @@ def printable(text: str, keep: str = "") -> str:
         keep: Characters that stay all the same.
     """
     return "".join(c if c.isprintable() or c in keep else " " for c in text)
+
+
+def _takes_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
 def _cell(value: Any) -> str:

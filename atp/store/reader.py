@@ -29,6 +29,7 @@ from atp.store.schema import (
     bodies,
     calls,
     cells,
+    evidence,
     experiments,
     grades,
     journal,
@@ -95,6 +96,18 @@ class StoreReader:
         with self._database.read() as connection:
             return [_cell(row) for row in connection.execute(query)]
 
+    def cell(self, cell_id: str) -> CellRow:
+        """A cell by its id.
+
+        Raises:
+            UnknownName: There is none such.
+        """
+        with self._database.read() as connection:
+            row = connection.execute(select(cells).where(cells.c.id == cell_id)).first()
+        if row is None:
+            raise UnknownName(f"{self.path} holds no cell {cell_id!r}")
+        return _cell(row)
+
     def slots(self, experiment_id: str) -> list[SlotRow]:
         """The slots of an experiment, cell by cell, in their order."""
         query = (
@@ -145,6 +158,17 @@ class StoreReader:
             if len(found) > 1:
                 raise _ambiguous("run", ref, found)
         return self._attempt_rows(attempts.c.run_id == found[0])[0]
+
+    def evidence(self, run_id: str) -> bytes | None:
+        """The evidence document of a run, byte for byte; None where none was made.
+
+        Raises:
+            StoreError: `body_missing` or `body_damaged`.
+        """
+        with self._database.read() as connection:
+            query = select(evidence.c.digest).where(evidence.c.run_id == run_id)
+            digest = connection.execute(query).scalar()
+        return None if digest is None else self.body_bytes(str(digest))
 
     def grades(self, run_id: str) -> list[Grade]:
         """All grades of a run, the first one first; the last is in force."""

@@ -31,7 +31,7 @@ from atp.protocol.spans import ParentSource, SpanKind, SpanStatus
 from atp.protocol.status import Status
 from atp.protocol.trace import CallIdSource
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration, and the only revision this version reads and writes."""
 
 RUNNING = "running"
@@ -194,6 +194,14 @@ grades = Table(
     Column("grader_version", Text, nullable=False),
     Column("details", Text, nullable=False),
     _one_of("fault", Fault),
+)
+
+evidence = Table(
+    "evidence",
+    metadata,
+    Column("run_id", Text, ForeignKey("attempts.run_id"), primary_key=True),
+    Column("digest", _Digest, ForeignKey("bodies.digest"), nullable=False),
+    Column("made_ns", BigInteger, nullable=False),
 )
 
 journal = Table(

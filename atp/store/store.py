@@ -22,7 +22,7 @@ from atp.protocol.errors import AtpError, StoreError
 from atp.protocol.redaction import Redactor
 from atp.protocol.spans import SpanEnd, SpanStart
 from atp.protocol.trace import Grade, TaskTrace, ToolCall
-from atp.store import attempts, experiments, journal, leases, summaries
+from atp.store import attempts, evidence, experiments, journal, leases, summaries
 from atp.store.database import Database, open_database
 from atp.store.operations import Operation, call_row
 from atp.store.reader import StoreReader
@@ -303,6 +303,24 @@ class Store(StoreReader):
             attempts.grade(connection, run_id, self._redaction.grade(grade))
 
         await self.writer.submit(Operation(transaction=transaction), urgent=False)
+
+    async def keep_evidence(self, run_id: str, content: bytes) -> bytes:
+        """Keep a run's evidence document. The first one counts: it is never replaced.
+
+        Args:
+            run_id: A run that has ended.
+            content: The document.
+
+        Returns:
+            The run's document, which may be one that was there before.
+
+        Raises:
+            StoreError: `evidence_not_final`: the run has not ended.
+        """
+        digest: str = await self.writer.submit(
+            lambda: evidence.keeping(run_id, content, self._redaction), len(content)
+        )
+        return await asyncio.to_thread(self.body_bytes, digest)
 
     async def note(self, kind: str, experiment_id: str, data: Mapping[str, Any]) -> None:
         """Append an entry to the journal that changes nothing else."""
