@@ -47,7 +47,7 @@ class _Played:
             case "graded":
                 assert Status(self.status[run]).gradable
                 self.grades[run].append(data["score"])
-            case "budget_set" | "budget_spent" | "drift_allowed":
+            case "budget_set" | "budget_spent" | "drift_allowed" | "evidence_made":
                 assert experiment in self.slots
             case _:
                 raise AssertionError(f"the journal has an entry of unknown kind {kind!r}")
