@@ -54,7 +54,13 @@ LOCKS: tuple[tuple[Path, Sequence[str]], ...] = (
 )
 """A pinned file, and what it is compiled from."""
 
-ALWAYS_BETA = frozenset({"opentelemetry-semantic-conventions"})
+ALWAYS_BETA = frozenset(
+    {
+        "opentelemetry-exporter-http-transport",
+        "opentelemetry-exporter-otlp-common",
+        "opentelemetry-semantic-conventions",
+    }
+)
 """Distributions that only ever publish pre-releases, and are needed by one that does not."""
 
 UV_PINS = ROOT / "requirements" / "uv.txt"

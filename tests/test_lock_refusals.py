@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from packaging.version import Version
 
-from scripts.lock import block_of, pins, refusals
+from scripts.lock import LOCKS, block_of, pins, refusals
 
 PINNED = """alpha==1.10.0 \\
     --hash=sha256:aa
@@ -37,3 +40,10 @@ def test_what_only_ever_is_a_beta_is_taken() -> None:
 
 def test_a_pin_is_cut_out_with_its_digests() -> None:
     assert block_of("alpha", PINNED) == "alpha==1.10.0 \\\n    --hash=sha256:aa\n"
+
+
+@pytest.mark.parametrize("target", [target for target, _ in LOCKS], ids=lambda target: str(target.name))
+def test_what_is_pinned_would_be_taken_again(target: Path) -> None:
+    present = pins(target.read_text(encoding="utf-8"))
+    assert present
+    assert refusals(present, present) == []
