@@ -22,11 +22,12 @@ from adapters.harnesses.turn_threads import TurnThreads
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
 from atp.protocol.errors import AgentError, InvalidInput
+from atp.protocol.harness_options import flag, refuse_unknown, texts_of
 from atp.protocol.model import Dialect
 from atp.protocol.own_agents import AgentParts
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
 from atp.protocol.status import StopReason
-from atp.protocol.task import Part, TextPart
+from atp.protocol.task import Part
 from atp.protocol.trace import Usage
 from monitor.instruments.crewai import CrewAIInstrument, watched_model_class
 
@@ -223,7 +224,7 @@ class CrewAIConversation:
             crewai.tools.tool_failure.ToolExecutionFailedError: The agent has gone round in a circle.
             AgentError: The model said nothing.
         """
-        line = _line(parts)
+        line = "\n\n".join(texts_of("crewai", parts))
         limit = self._context.limits.max_turns
         if limit is not None and limit <= self._calls:
             return Reply(stop_reason=StopReason.MAX_TURNS, usage=None, model_calls=0, response_ids=())
@@ -332,28 +333,8 @@ def _storage() -> TemporaryDirectory[str]:
 
 
 def _options(options: Mapping[str, Any]) -> tuple[bool, bool | None]:
-    unknown = sorted(options.keys() - {_STREAM, _COMPACTION})
-    if unknown:
-        raise InvalidInput(
-            f"crewai has no option harness.{unknown[0]}; it has harness.{_COMPACTION}, harness.{_STREAM}"
-        )
-    return _flag(options, _STREAM) or False, _flag(options, _COMPACTION)
-
-
-def _flag(options: Mapping[str, Any], name: str) -> bool | None:
-    if name not in options:
-        return None
-    text = str(options[name]).lower()
-    if text not in {"true", "false"}:
-        raise InvalidInput(f"harness.{name} is true or false, not {options[name]!r}")
-    return text == "true"
-
-
-def _line(parts: Sequence[Part]) -> str:
-    for part in parts:
-        if not isinstance(part, TextPart):
-            raise InvalidInput(f"crewai takes text parts, not {part.type}")
-    return "\n\n".join(part.text for part in parts if isinstance(part, TextPart))
+    refuse_unknown("crewai", options, (_STREAM, _COMPACTION))
+    return flag(options, _STREAM) or False, flag(options, _COMPACTION)
 
 
 def _usage(used: Any) -> Usage:

@@ -18,11 +18,12 @@ from adapters.harnesses.google_adk_tools import binding_tools
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
 from atp.protocol.errors import InvalidInput
+from atp.protocol.harness_options import texts_of
 from atp.protocol.model import Dialect
 from atp.protocol.own_agents import AgentParts
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
 from atp.protocol.status import StopReason
-from atp.protocol.task import Part, TextPart
+from atp.protocol.task import Part
 from monitor.instruments.google_adk import GoogleADKInstrument
 
 _APP, _USER = "atp", "user"
@@ -242,8 +243,5 @@ def _sampling(context: RunContext) -> Any:
 def _message(parts: Sequence[Part]) -> Any:
     from google.genai import types
 
-    for part in parts:
-        if not isinstance(part, TextPart):
-            raise InvalidInput(f"google-adk takes text parts, not {part.type}")
-    texts = [types.Part(text=part.text) for part in parts if isinstance(part, TextPart)]
+    texts = [types.Part(text=text) for text in texts_of("google-adk", parts)]
     return types.Content(role="user", parts=texts)

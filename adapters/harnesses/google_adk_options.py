@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atp.protocol.errors import InvalidInput
+from atp.protocol.harness_options import flag, refuse_unknown
 
 STREAM, DIALECT, RETRIES = "stream", "dialect", "retries"
 
@@ -32,14 +33,9 @@ class Options:
         Raises:
             InvalidInput: There is no such option, or not with this value.
         """
-        unknown = sorted(options.keys() - DESCRIBED.keys())
-        if unknown:
-            named = ", ".join(f"harness.{name}" for name in sorted(DESCRIBED))
-            raise InvalidInput(f"google-adk has no option harness.{unknown[0]}; it has {named}")
-        stream = str(options.get(STREAM, False)).lower()
-        if stream not in {"true", "false"}:
-            raise InvalidInput(f"harness.{STREAM} is true or false, not {options[STREAM]!r}")
+        refuse_unknown("google-adk", options, DESCRIBED)
+        stream = flag(options, STREAM) or False
         retries = options.get(RETRIES)
         if retries is not None and not str(retries).isdecimal():
             raise InvalidInput(f"harness.{RETRIES} is a number, not {retries!r}")
-        return cls(stream == "true", None if retries is None else int(retries))
+        return cls(stream, None if retries is None else int(retries))

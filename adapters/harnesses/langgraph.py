@@ -19,11 +19,12 @@ from adapters.harnesses.langgraph_tools import CallsFromThreads, binding_tools
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
 from atp.protocol.errors import InvalidInput, PluginError
+from atp.protocol.harness_options import flag, refuse_unknown, texts_of
 from atp.protocol.model import Dialect
 from atp.protocol.own_agents import AgentParts
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
 from atp.protocol.status import StopReason
-from atp.protocol.task import Part, TextPart
+from atp.protocol.task import Part
 from atp.protocol.trace import Usage
 from monitor.instruments.langgraph import LangGraphInstrument
 from monitor.instruments.openai_http import http_clients
@@ -250,21 +251,12 @@ def _chat_model(context: RunContext, stream: bool, http_async_client: Any, http_
 
 
 def _stream(options: Mapping[str, Any]) -> bool:
-    unknown = sorted(options.keys() - {_STREAM})
-    if unknown:
-        raise InvalidInput(f"langgraph has no option harness.{unknown[0]}; it has harness.{_STREAM}")
-    value = options.get(_STREAM, False)
-    text = str(value).lower()
-    if text not in {"true", "false"}:
-        raise InvalidInput(f"harness.{_STREAM} is true or false, not {value!r}")
-    return text == "true"
+    refuse_unknown("langgraph", options, (_STREAM,))
+    return flag(options, _STREAM) or False
 
 
 def _user_message(parts: Sequence[Part]) -> dict[str, Any]:
-    for part in parts:
-        if not isinstance(part, TextPart):
-            raise InvalidInput(f"langgraph takes text parts, not {part.type}")
-    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    texts = texts_of("langgraph", parts)
     if len(texts) == 1:
         return {"role": "user", "content": texts[0]}
     return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}

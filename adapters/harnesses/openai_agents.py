@@ -20,11 +20,12 @@ from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
 from atp.protocol.environment import ToolSpec
 from atp.protocol.errors import InvalidInput, PluginError
+from atp.protocol.harness_options import flag, refuse_unknown, texts_of
 from atp.protocol.model import Dialect
 from atp.protocol.own_agents import AgentParts
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
 from atp.protocol.status import StopReason
-from atp.protocol.task import Part, TextPart
+from atp.protocol.task import Part
 from atp.protocol.trace import Usage
 from monitor.instruments.openai_agents import OpenAIAgentsInstrument
 from monitor.instruments.openai_agents_hooks import keep_traces_here
@@ -300,23 +301,12 @@ def _no_other_model() -> ModelProvider:
 
 
 def _stream(options: Mapping[str, Any]) -> bool:
-    unknown = sorted(options.keys() - {_STREAM, _DIALECT})
-    if unknown:
-        raise InvalidInput(
-            f"openai-agents has no option harness.{unknown[0]}; it has harness.{_DIALECT}, harness.{_STREAM}"
-        )
-    value = options.get(_STREAM, False)
-    text = str(value).lower()
-    if text not in {"true", "false"}:
-        raise InvalidInput(f"harness.{_STREAM} is true or false, not {value!r}")
-    return text == "true"
+    refuse_unknown("openai-agents", options, (_DIALECT, _STREAM))
+    return flag(options, _STREAM) or False
 
 
 def _input(parts: Sequence[Part]) -> str | list[TResponseInputItem]:
-    for part in parts:
-        if not isinstance(part, TextPart):
-            raise InvalidInput(f"openai-agents takes text parts, not {part.type}")
-    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    texts = texts_of("openai-agents", parts)
     if len(texts) == 1:
         return texts[0]
     return [{"role": "user", "content": [{"type": "input_text", "text": text} for text in texts]}]

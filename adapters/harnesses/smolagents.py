@@ -22,11 +22,12 @@ from adapters.harnesses.turn_threads import TurnThreads
 from atp.protocol.binding import AgentBinding
 from atp.protocol.cards import HarnessCard
 from atp.protocol.errors import InvalidInput
+from atp.protocol.harness_options import refuse_unknown, texts_of
 from atp.protocol.model import Dialect
 from atp.protocol.own_agents import AgentParts
 from atp.protocol.runner import Conversation, ConversationRunner, Reply, RunContext
 from atp.protocol.status import StopReason
-from atp.protocol.task import Part, TextPart
+from atp.protocol.task import Part
 from atp.protocol.trace import Usage
 from monitor.instruments.openai_http import copying_client
 from monitor.instruments.smolagents import SmolagentsInstrument
@@ -114,8 +115,7 @@ class SmolagentsRunner(ConversationRunner):
                 harness.
             PluginError: The factory of the user's own agent failed.
         """
-        if context.options:
-            raise InvalidInput(f"smolagents has no option harness.{min(context.options)}; it has none")
+        refuse_unknown("smolagents", context.options, ())
         instrument = context.instrument
         if instrument is not None and not isinstance(instrument, SmolagentsInstrument):
             raise InvalidInput(
@@ -196,7 +196,7 @@ class SmolagentsConversation:
             InvalidInput: A part that is not text.
             smolagents.utils.AgentGenerationError: The model cannot be reached or its reply not be read.
         """
-        line = _line(parts)
+        line = "\n\n".join(texts_of("smolagents", parts))
         limit = self._context.limits.max_turns
         if limit is not None and limit <= self._calls:
             return Reply(stop_reason=StopReason.MAX_TURNS, usage=None, model_calls=0, response_ids=())
@@ -285,13 +285,6 @@ def _model(context: RunContext, instrument: SmolagentsInstrument | None, client:
         client_kwargs=client_kwargs,
         **chosen,
     )
-
-
-def _line(parts: Sequence[Part]) -> str:
-    for part in parts:
-        if not isinstance(part, TextPart):
-            raise InvalidInput(f"smolagents takes text parts, not {part.type}")
-    return "\n\n".join(part.text for part in parts if isinstance(part, TextPart))
 
 
 def _usage(usage: Any) -> Usage:

@@ -7,25 +7,14 @@ attempts of an event loop: each that the SDK makes loads the certificates anew.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from monitor.instruments.loop_client import LoopClient
 from monitor.instruments.openai_http import copying_hooks
-
-
-@dataclass(slots=True)
-class _Lease:
-    client: Any
-    holders: int = 0
-
-
-_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Lease] = weakref.WeakKeyDictionary()
 
 
 @asynccontextmanager
@@ -35,23 +24,17 @@ async def genai_http_clients() -> AsyncIterator[tuple[Any, Any]]:
     Shared by all who hold them within the running event loop; closed when the last lets go. The
     synchronous one is there because the SDK makes one of its own otherwise, which nobody uses.
     """
-    loop = asyncio.get_running_loop()
-    lease = _clients.get(loop)
-    if lease is None:
-        import httpx
+    async with _loop_client.held() as client:
+        yield client, _synchronous_client()
 
-        client = httpx.AsyncClient(
-            verify=_ssl_context(), follow_redirects=True, event_hooks=copying_hooks(httpx)
-        )
-        lease = _clients[loop] = _Lease(client)
-    lease.holders += 1
-    try:
-        yield lease.client, _synchronous_client()
-    finally:
-        lease.holders -= 1
-        if lease.holders == 0:
-            del _clients[loop]
-            await lease.client.aclose()
+
+def _asynchronous_client() -> Any:
+    import httpx
+
+    return httpx.AsyncClient(verify=_ssl_context(), follow_redirects=True, event_hooks=copying_hooks(httpx))
+
+
+_loop_client = LoopClient(_asynchronous_client)
 
 
 @cache

@@ -12,11 +12,9 @@ SSL context and 34 ms without, and connections are kept alive between attempts.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import importlib
 import time
-import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -25,6 +23,7 @@ from functools import cache, lru_cache
 from typing import Any, Protocol
 
 from atp.protocol.status import retry_seconds
+from monitor.instruments.loop_client import LoopClient
 
 
 class Listener(Protocol):
@@ -70,15 +69,6 @@ class CopiedResponse:
         return decoded
 
 
-@dataclass(slots=True)
-class _Lease:
-    client: Any
-    holders: int = 0
-
-
-_clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Lease] = weakref.WeakKeyDictionary()
-
-
 @asynccontextmanager
 async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
     """The asynchronous and the synchronous client for `http_async_client` and `http_client`.
@@ -86,18 +76,8 @@ async def http_clients() -> AsyncIterator[tuple[Any, Any]]:
     Shared by all who hold it within the running event loop; closed when the last lets go. The
     synchronous one is there because the SDK makes one of its own otherwise, for as much CPU again.
     """
-    loop = asyncio.get_running_loop()
-    lease = _clients.get(loop)
-    if lease is None:
-        lease = _clients[loop] = _Lease(copying_asynchronous_client())
-    lease.holders += 1
-    try:
-        yield lease.client, _synchronous_client()
-    finally:
-        lease.holders -= 1
-        if lease.holders == 0:
-            del _clients[loop]
-            await lease.client.aclose()
+    async with _loop_client.held() as client:
+        yield client, _synchronous_client()
 
 
 async def _tell(request: Any) -> None:
@@ -127,6 +107,9 @@ def copying_asynchronous_client() -> Any:
     import openai
 
     return openai.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks=copying_hooks(_http()))
+
+
+_loop_client = LoopClient(copying_asynchronous_client)
 
 
 def copying_client(before: Callable[[Any], None]) -> Any:
